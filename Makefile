@@ -1,0 +1,66 @@
+# `make run` and `make test` each set up what they need, in `.venv` and `.cache`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# One set-up at a time in one checkout, where the system has flock.
+LOCKED := $(shell command -v flock >/dev/null 2>&1 && echo flock .cache/lock)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
+
+.PHONY: run test check bench soak docs lock clean
+
+run: .cache/run
+	$(BIN)/python -m valuetracker serve
+
+test: check
+	$(BIN)/python -m pytest
+
+# What is quick: style, types, and that the documentation is the route table's.
+check: .cache/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .cache/dev .cache/wrk
+	$(BIN)/python -m bench
+
+# The same tests with bigger numbers.
+soak: .cache/dev
+	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest
+
+docs: .cache/dev
+	$(BIN)/valuetracker docs --write API.md
+
+# Writes the hashed requirements anew from pyproject.toml.
+lock: .cache/dev
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml $(LOCK_FLAGS) -o requirements/run.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres $(LOCK_FLAGS) -o requirements/dev.txt
+
+LOCK_FLAGS := --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --no-emit-index-url --no-emit-find-links --quiet
+
+clean:
+	rm -rf .venv .cache
+
+.cache/venv:
+	mkdir -p .cache
+	$(LOCKED) $(PYTHON) -m venv .venv
+	touch $@
+
+.cache/run: .cache/venv requirements/run.txt
+	$(LOCKED) $(PIP) -r requirements/run.txt
+	touch $@
+
+.cache/dev: .cache/run requirements/dev.txt pyproject.toml
+	$(LOCKED) $(PIP) -r requirements/dev.txt
+	$(LOCKED) $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
+		--no-build-isolation --editable .
+	touch $@
+
+# wrk loads the server in the benchmarks.
+APT := apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.cache/wrk: .cache/venv
+	command -v wrk >/dev/null || { $(SUDO) $(APT) update && $(SUDO) $(APT) install wrk; }
+	touch $@

@@ -1,0 +1,92 @@
+-- The database of one extension.
+
+-- One row: which database this is. The registry remembers `identity`, so a file put in
+-- its place by mistake is noticed.
+CREATE TABLE file (
+    identity   TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+-- One row: where the log ends. Numbers are handed out from here and never reused:
+-- `revision` per request that changes something, `place` per row that comes into being,
+-- `change` per row of the log. The counts let a list notice that it is not whole.
+CREATE TABLE head (
+    revision   INTEGER NOT NULL,
+    place      INTEGER NOT NULL,
+    change     INTEGER NOT NULL,
+    characters INTEGER NOT NULL,
+    instances  INTEGER NOT NULL,
+    keys       INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL
+) STRICT;
+
+-- One row is one character. `place` orders lists by when things came into being.
+CREATE TABLE characters (
+    place      INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    name       TEXT,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL
+) STRICT;
+
+-- One row is one instance. `revision` is that of its latest change, values included.
+-- `keys` and `digest` (the exclusive or of its values' checksums) make a missing value
+-- as noticeable as a wrong one.
+CREATE TABLE instances (
+    place        INTEGER PRIMARY KEY,
+    id           TEXT NOT NULL UNIQUE,
+    character_id TEXT NOT NULL,
+    chat_id      TEXT,
+    name         TEXT,
+    created_at   TEXT NOT NULL,
+    updated_at   TEXT NOT NULL,
+    revision     INTEGER NOT NULL,
+    keys         INTEGER NOT NULL,
+    digest       INTEGER NOT NULL,
+    checksum     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX instances_of_character ON instances (character_id);
+CREATE INDEX instances_of_chat ON instances (chat_id) WHERE chat_id IS NOT NULL;
+
+-- One row is one key of one instance. `value` is canonical JSON text, spliced into
+-- answers as it is; an update keeps the row's place.
+CREATE TABLE data (
+    place       INTEGER PRIMARY KEY,
+    instance_id TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    value       TEXT NOT NULL,
+    revision    INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX data_by_key ON data (instance_id, key);
+
+-- One row is one request that changed something. Its changes are the `changes` rows of
+-- the log from `first` on.
+CREATE TABLE revisions (
+    revision INTEGER PRIMARY KEY,
+    at       TEXT NOT NULL,
+    first    INTEGER NOT NULL,
+    changes  INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+-- One row is one thing that one revision changed. `space` says what `owner` and `key`
+-- name: a value (`data`, an instance, its key), or a `character` or an `instance` itself.
+-- `after` is JSON text; NULL means it was gone afterwards, which is not the JSON null.
+CREATE TABLE changes (
+    change   INTEGER PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    space    TEXT NOT NULL,
+    owner    TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    op       TEXT NOT NULL,
+    after    TEXT,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX changes_of ON changes (owner, key, space, change);

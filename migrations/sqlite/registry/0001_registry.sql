@@ -1,0 +1,20 @@
+-- One row: which registry this is.
+CREATE TABLE file (
+    identity   TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+-- One row is one extension that was ever registered. It outlives deregistration and
+-- purge, because `revision` (the highest number known to have been given out) must never
+-- be given out again. `location` is where its database lies, NULL once purged; `identity`
+-- is what that database must say of itself.
+CREATE TABLE extensions (
+    id            TEXT PRIMARY KEY,
+    folded        TEXT NOT NULL UNIQUE,
+    location      TEXT UNIQUE,
+    identity      TEXT,
+    revision      INTEGER NOT NULL,
+    registered    INTEGER NOT NULL,
+    registered_at TEXT NOT NULL
+) STRICT;

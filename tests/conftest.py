@@ -1,0 +1,106 @@
+"""
+Fixtures: real servers on real sockets with real files.
+
+`client` speaks HTTP to a server that many tests share, each with an extension of its own.
+`start_server` runs one in this process on a data directory of the test's own; `run_program`
+(tests/system) runs the program itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import settings as hypothesis_settings
+from starlette.applications import Starlette
+
+from valuetracker.app import create_app, create_engine
+from valuetracker.server import Server, listen, url_of
+from valuetracker.settings import PREFIX, Settings
+
+# What "up to a minute" means wherever a test waits for something.
+PATIENCE_SECONDS = 60.0
+
+hypothesis_settings.register_profile("test", deadline=None, derandomize=True)
+hypothesis_settings.load_profile("test")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
+    """What `condition` gives once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+    return found
+
+
+@dataclass
+class RunningServer:
+    """A server in a thread of this process."""
+
+    url: str
+    data_dir: Path
+    app: Starlette
+    settings: Settings
+
+    def client(self, extension_id: str | None = None) -> httpx.Client:
+        headers = {"x-extension-id": extension_id} if extension_id else {}
+        return httpx.Client(base_url=self.url + PREFIX, headers=headers, timeout=PATIENCE_SECONDS)
+
+    def register(self, extension_id: str) -> None:
+        with self.client() as client:
+            answer = client.post("/register", json={"extensionId": extension_id})
+            assert answer.status_code == 200, answer.text
+
+
+@contextmanager
+def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
+    settings = Settings(port=0, data_dir=data_dir, **given)
+    app = create_app(create_engine(settings), settings)
+    listener = listen(settings.host, settings.port)
+    server = Server(app, settings, listener)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: server.started or not thread.is_alive())
+        assert server.started, "the server did not start"
+        yield RunningServer(url_of(listener), data_dir, app, settings)
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_SECONDS)
+        listener.close()
+        assert not thread.is_alive(), "the server did not stop"
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(tmp_path_factory.mktemp("shared")) as server:
+        yield server
+
+
+@pytest.fixture
+def extension_id(request: pytest.FixtureRequest, shared_server: RunningServer) -> str:
+    """An extension of the test's own, registered on the shared server."""
+    number = len(list(shared_server.data_dir.glob("ext-*.db")))
+    name = f"ext-{number}"
+    shared_server.register(name)
+    return name
+
+
+@pytest.fixture
+def client(shared_server: RunningServer, extension_id: str) -> Iterator[httpx.Client]:
+    """Speaks for that extension: paths are relative to the prefix."""
+    with shared_server.client(extension_id) as client:
+        yield client

@@ -1,0 +1,23 @@
+"""
+The route table: one module per noun, each with its handlers and its rows.
+
+A handler reads its call, runs one verb in one transaction, and returns a record. It shares
+its name with the verb, so a search for `set_value` shows the whole feature.
+"""
+
+from __future__ import annotations
+
+from valuetracker.api import characters, cross_extension, data, extensions, instances, service
+from valuetracker.endpoints import Endpoint
+
+# By noun, in the order of API.md.
+SECTIONS: dict[str, list[Endpoint]] = {
+    "Extensions": extensions.ENDPOINTS,
+    "Characters": characters.ENDPOINTS,
+    "Instances": instances.ENDPOINTS,
+    "Data": data.ENDPOINTS,
+    "Reading other extensions": cross_extension.ENDPOINTS,
+    "The server": service.ENDPOINTS,
+}
+
+ENDPOINTS: list[Endpoint] = [endpoint for section in SECTIONS.values() for endpoint in section]

@@ -1,0 +1,64 @@
+"""Characters over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.endpoints import CHARACTER_ID, NAME, Call, Endpoint, Field
+from valuetracker.errors import CharacterNotFound, InvalidBody, InvalidId, InvalidName
+from valuetracker.model import Character, FullCharacter, Success
+from valuetracker.store import characters
+
+
+async def list_characters(call: Call) -> Any:
+    """List all characters, in the order in which they were created."""
+    return await call.read(characters.list_characters)
+
+
+async def get_character(call: Call) -> Any:
+    """Read a character with all its instances and their values."""
+    return await call.read(characters.get_character, call.path["character"])
+
+
+async def put_character(call: Call) -> Any:
+    """
+    Create a character, or rename it.
+
+    An absent, empty or null `name` keeps the old one.
+    """
+    return await call.write(characters.put_character, call.body["id"], call.body.get("name"))
+
+
+async def delete_character(call: Call) -> Any:
+    """Delete a character with its instances and their values."""
+    return await call.write(characters.delete_character, call.path["character"])
+
+
+ENDPOINTS = [
+    Endpoint(("GET",), "/characters", list_characters, returns=list[Character]),
+    Endpoint(
+        ("POST",),
+        "/characters",
+        put_character,
+        returns=Character,
+        body=(
+            Field("id", CHARACTER_ID, "The character's id."),
+            Field("name", NAME, "A name to show.", required=False, nullable=True),
+        ),
+        raises=(InvalidBody, InvalidId, InvalidName),
+    ),
+    Endpoint(
+        ("GET",),
+        "/characters/{character}",
+        get_character,
+        returns=FullCharacter,
+        raises=(InvalidId, CharacterNotFound),
+    ),
+    Endpoint(
+        ("DELETE",),
+        "/characters/{character}",
+        delete_character,
+        returns=Success,
+        raises=(InvalidId, CharacterNotFound),
+    ),
+]

@@ -1,0 +1,39 @@
+"""
+The reads of the other modules, in another extension's database.
+
+They are the same handlers. No row here takes a writing method, and every read runs on a
+connection that cannot write, so a write is impossible and not merely refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from valuetracker.api import characters, data, instances
+from valuetracker.endpoints import Endpoint
+from valuetracker.errors import ExtensionNotRegistered, InvalidExtensionId
+
+
+def _twin(endpoint: Endpoint, path: str) -> Endpoint:
+    return replace(
+        endpoint,
+        path=path,
+        extension="path",
+        raises=(InvalidExtensionId, *endpoint.raises, ExtensionNotRegistered),
+    )
+
+
+def _reads(endpoints: list[Endpoint], noun: str) -> list[Endpoint]:
+    return [
+        _twin(each, f"/cross-extension/{noun}/{{extension}}{each.path.removeprefix('/' + noun)}")
+        for each in endpoints
+        if each.methods == ("GET",) and each.path.startswith(f"/{noun}")
+    ]
+
+
+ENDPOINTS = [
+    *_reads(characters.ENDPOINTS, "characters"),
+    *_reads(instances.ENDPOINTS, "characters"),
+    *_reads(instances.ENDPOINTS, "instances"),
+    *_reads(data.ENDPOINTS, "instances"),
+]

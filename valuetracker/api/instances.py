@@ -1,0 +1,121 @@
+"""Instances over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.endpoints import (
+    CHARACTER_ID,
+    CHAT_ID,
+    INSTANCE_ID,
+    NAME,
+    Call,
+    Endpoint,
+    Field,
+)
+from valuetracker.errors import InstanceNotFound, InvalidBody, InvalidId, InvalidName, InvalidQuery
+from valuetracker.model import Deleted, FullInstance, Instance, Success
+from valuetracker.store import instances
+
+
+async def list_instances(call: Call) -> Any:
+    """
+    List instances: all of them, or those of a character, of a chat, or of both.
+
+    An unknown character or chat has none.
+    """
+    return await call.read(
+        instances.list_instances, call.query.get("characterId"), call.query.get("chatId")
+    )
+
+
+async def list_instances_of(call: Call) -> Any:
+    """List the instances of a character; an unknown one has none."""
+    return await call.read(instances.list_instances, call.path["character"])
+
+
+async def delete_instances_of(call: Call) -> Any:
+    """Delete all instances of a character with their values; the character stays."""
+    return await call.write(instances.delete_instances_of, call.path["character"])
+
+
+async def put_instance(call: Call) -> Any:
+    """
+    Create an instance, or change its name, character or chat.
+
+    An unknown character is created with it. An absent, empty or null `name` keeps the old
+    one. An absent `chatId` keeps the chat; null takes the instance out of it.
+    """
+    return await call.write(
+        instances.put_instance,
+        call.body["id"],
+        call.body["characterId"],
+        call.body.get("name"),
+        call.body.get("chatId", instances.KEEP),
+    )
+
+
+async def get_instance(call: Call) -> Any:
+    """Read an instance with its values."""
+    return await call.read(instances.get_instance, call.path["instance"])
+
+
+async def delete_instance(call: Call) -> Any:
+    """Delete an instance with its values."""
+    return await call.write(instances.delete_instance, call.path["instance"])
+
+
+ENDPOINTS = [
+    Endpoint(
+        ("GET",),
+        "/instances",
+        list_instances,
+        returns=list[Instance],
+        query=(
+            Field("characterId", CHARACTER_ID, "Only those of this character.", required=False),
+            Field("chatId", CHAT_ID, "Only those of this chat.", required=False),
+        ),
+        raises=(InvalidId, InvalidQuery),
+    ),
+    Endpoint(
+        ("POST",),
+        "/instances",
+        put_instance,
+        returns=Instance,
+        body=(
+            Field("id", INSTANCE_ID, "The instance's id."),
+            Field("characterId", CHARACTER_ID, "The character it belongs to."),
+            Field("name", NAME, "A name to show.", required=False, nullable=True),
+            Field("chatId", CHAT_ID, "The chat it belongs to.", required=False, nullable=True),
+        ),
+        raises=(InvalidBody, InvalidId, InvalidName),
+    ),
+    Endpoint(
+        ("GET",),
+        "/instances/{instance}",
+        get_instance,
+        returns=FullInstance,
+        raises=(InvalidId, InstanceNotFound),
+    ),
+    Endpoint(
+        ("DELETE",),
+        "/instances/{instance}",
+        delete_instance,
+        returns=Success,
+        raises=(InvalidId, InstanceNotFound),
+    ),
+    Endpoint(
+        ("GET",),
+        "/characters/{character}/instances",
+        list_instances_of,
+        returns=list[Instance],
+        raises=(InvalidId,),
+    ),
+    Endpoint(
+        ("DELETE",),
+        "/characters/{character}/instances",
+        delete_instances_of,
+        returns=Deleted,
+        raises=(InvalidId,),
+    ),
+]

@@ -1,0 +1,83 @@
+"""What the server says of itself."""
+
+from __future__ import annotations
+
+from valuetracker import __version__, names, values
+from valuetracker.endpoints import TEXT, Call, Document, Endpoint, Field
+from valuetracker.errors import InvalidBody
+from valuetracker.model import Health, Limits, PluginHealth, Pong
+
+
+async def probe(call: Call) -> None:
+    """Answer nothing, to show that the plugin is there."""
+    return
+
+
+async def ping(call: Call) -> Pong:
+    """Send a message back."""
+    return {"message": f"Pong! {call.body['message']}"}
+
+
+async def healthz(call: Call) -> Health:
+    """Tell what is running, and on which version of what; also at the root."""
+    extensions = call.service.extensions
+    return {
+        "status": "ok",
+        "version": __version__,
+        "engine": extensions.engine.name,
+        "engineVersion": extensions.engine.version,
+        "extensions": len(extensions.registry.registered()),
+        "openDatabases": extensions.open_count,
+    }
+
+
+async def health(call: Call) -> PluginHealth:
+    """Tell that the plugin is there, and its version."""
+    return {"ok": True, "plugin": "valuetracker", "version": __version__}
+
+
+async def limits(call: Call) -> Limits:
+    """Tell how much of anything a request may hold."""
+    return {
+        "bodyBytes": values.BODY_BYTES,
+        "valueBytes": values.VALUE_BYTES,
+        "valueDepth": values.VALUE_DEPTH,
+        "keysPerRequest": values.KEYS_PER_REQUEST,
+        "extensionIdLength": names.EXTENSION_ID_LENGTH,
+        "characterIdLength": names.ID_LENGTH,
+        "instanceIdLength": names.ID_LENGTH,
+        "chatIdLength": names.CHAT_ID_LENGTH,
+        "keyLength": names.KEY_LENGTH,
+        "nameLength": names.NAME_LENGTH,
+        "integerMinimum": values.SMALLEST_INTEGER,
+        "integerMaximum": values.LARGEST_INTEGER,
+    }
+
+
+async def openapi(call: Call) -> Document:
+    """Describe all routes as OpenAPI 3.1."""
+    return call.service.documents["openapi"]()
+
+
+async def docs(call: Call) -> Document:
+    """Describe all routes as a page."""
+    return call.service.documents["docs"]()
+
+
+ENDPOINTS = [
+    Endpoint(("GET",), "/probe", probe, returns=None, extension="none", status=204),
+    Endpoint(
+        ("POST",),
+        "/ping",
+        ping,
+        returns=Pong,
+        body=(Field("message", TEXT, "What to send back."),),
+        raises=(InvalidBody,),
+        extension="none",
+    ),
+    Endpoint(("GET",), "/health", health, returns=PluginHealth, extension="none"),
+    Endpoint(("GET",), "/healthz", healthz, returns=Health, extension="none", at_root=True),
+    Endpoint(("GET",), "/limits", limits, returns=Limits, extension="none"),
+    Endpoint(("GET",), "/openapi.json", openapi, returns=Document, extension="none"),
+    Endpoint(("GET",), "/docs", docs, returns=Document, extension="none"),
+]

@@ -1,0 +1,121 @@
+"""
+Puts the parts together, and is one adapter of `dispatch`: Starlette.
+
+Starlette brings lifespan, streams and pages. Routing is one route that takes everything
+and hands the raw path on, because Starlette decodes `%2F` before it matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from valuetracker.api import ENDPOINTS, SECTIONS
+from valuetracker.dispatch import Dispatcher, Reply, Request, Router, error_reply
+from valuetracker.endpoints import Service
+from valuetracker.engine.directory import DataDirectory
+from valuetracker.engine.sqlite import SQLiteEngine
+from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError
+from valuetracker.reference import docs_document, openapi_document
+from valuetracker.settings import Settings
+from valuetracker.store.extensions import Engine, Extensions
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.memory import Memory
+from valuetracker.values import BODY_BYTES
+
+CLOSE = (b"connection", b"close")
+
+
+def create_engine(settings: Settings) -> Engine:
+    if settings.database:
+        raise StartupError(f"There is no engine for the database URL {settings.database!r}.")
+    directory = DataDirectory(settings.data_dir, settings.allow_root)
+    return SQLiteEngine(directory, work=Ledger, readers=settings.readers)
+
+
+def create_app(engine: Engine, settings: Settings) -> Starlette:
+    """The application; the engine starts and stops with its lifespan."""
+    memory: Memory[Reply] = Memory(settings.cache_mb * 1024 * 1024)
+    extensions = Extensions(engine, memory, settings.open_databases)
+    documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
+    service = Service(settings, extensions, documents)
+    dispatcher = Dispatcher(Router(ENDPOINTS), service, memory)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            await extensions.start()
+        except StartupError as error:
+            app.state.start_failure = error
+            raise
+        try:
+            yield
+        finally:
+            await extensions.stop()
+
+    return Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
+
+
+class DispatchRoute(BaseRoute):
+    """The one route: every HTTP request goes to `dispatch`."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatch = dispatcher.dispatch
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        target = scope["raw_path"]
+        if scope["query_string"]:
+            target = target + b"?" + scope["query_string"]
+        body = b""
+        if method != "GET":
+            try:
+                body = await read_body(scope, receive)
+            except (BodyTooLarge, InvalidBody) as error:
+                await send_reply(send, error_reply(error), CLOSE)
+                return
+        reply = self._dispatch(Request(method, target, scope["headers"], body))
+        if not isinstance(reply, Reply):
+            reply = await reply
+        await send_reply(send, reply)
+
+
+async def read_body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body, or a refusal as soon as it is known to be too long."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and int(value) > 2 * BODY_BYTES:
+            raise BodyTooLarge()
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidBody("The body ended too soon.")
+        piece = message.get("body", b"")
+        size += len(piece)
+        # One that is a little too long is read to its end and thrown away: a client that
+        # is still sending would not hear the answer.
+        if size > 2 * BODY_BYTES:
+            raise BodyTooLarge()
+        if size > BODY_BYTES:
+            pieces.clear()
+        elif piece:
+            pieces.append(piece)
+        if not message.get("more_body", False):
+            break
+    if size > BODY_BYTES:
+        raise BodyTooLarge()
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def send_reply(send: Send, reply: Reply, *extra: tuple[bytes, bytes]) -> None:
+    headers = [*reply.headers, *extra] if extra else reply.headers
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

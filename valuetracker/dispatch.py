@@ -1,0 +1,375 @@
+"""
+`dispatch(request) → Reply`: the whole of HTTP in plain Python over bytes.
+
+    memory → route → header → path → body → handler (registration, verb) → reply
+
+Starlette is one adapter of this function; nothing here knows it. Errors become answers
+here and nowhere else, and the headers every answer carries are set here, where replies
+are built.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from valuetracker.endpoints import (
+    KEY,
+    PATH_KINDS,
+    VALUE,
+    AnyKeys,
+    Call,
+    Document,
+    Endpoint,
+    Field,
+    Service,
+    check_key_count,
+)
+from valuetracker.errors import (
+    ExtensionIdRequired,
+    InvalidBody,
+    InvalidExtensionId,
+    InvalidPath,
+    InvalidQuery,
+    MethodNotAllowed,
+    RouteNotFound,
+    UnsupportedMediaType,
+    ValueTrackerError,
+)
+from valuetracker.failpoints import Failpoint
+from valuetracker.names import check_extension_id
+from valuetracker.settings import PREFIX
+from valuetracker.store.memory import Memory
+from valuetracker.values import parse
+
+logger = logging.getLogger(__name__)
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+NO_STORE = (b"cache-control", b"no-store")
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+# What a media type may be for the body to be read as JSON; parameters come after it.
+JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
+# Where `/` leads: the only redirect there is.
+HOME = f"{PREFIX}/docs".encode()
+
+
+class Request(NamedTuple):
+    """A request as it came: the raw target, lower-case header names, the whole body."""
+
+    method: str
+    target: bytes
+    headers: Headers
+    body: bytes = b""
+
+
+class Reply(NamedTuple):
+    """An answer as it goes out."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+def build_reply(
+    status: int, body: bytes, media_type: bytes, extra: Iterable[tuple[bytes, bytes]] = ()
+) -> Reply:
+    headers = [NO_STORE, NO_SNIFF, (b"content-length", str(len(body)).encode())]
+    if status != 204:
+        headers.append((b"content-type", media_type))
+    headers.extend(extra)
+    return Reply(status, headers, body)
+
+
+def error_reply(error: ValueTrackerError) -> Reply:
+    extra = []
+    if isinstance(error, MethodNotAllowed):
+        extra.append((b"allow", ", ".join(error.details["allow"]).encode()))
+    return build_reply(error.status, orjson.dumps(error.body()), JSON, extra)
+
+
+class Node:
+    """One segment of the trie: literal children, one for a parameter, and endpoints."""
+
+    __slots__ = ("endpoints", "literals", "parameter")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, Node] = {}
+        self.parameter: Node | None = None
+        # By method: the endpoint and the names of the parameters on the way to it.
+        self.endpoints: dict[str, tuple[Endpoint, tuple[str, ...]]] = {}
+
+
+class Router:
+    """The route table as a trie of path segments."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._root = Node()
+        for endpoint in endpoints:
+            self._add(PREFIX + endpoint.path, endpoint)
+            if endpoint.at_root:
+                self._add(endpoint.path, endpoint)
+
+    def _add(self, path: str, endpoint: Endpoint) -> None:
+        node = self._root
+        parameters: list[str] = []
+        for segment in path.strip("/").split("/"):
+            if segment.startswith("{"):
+                parameters.append(segment[1:-1])
+                node.parameter = node.parameter or Node()
+                node = node.parameter
+            else:
+                node = node.literals.setdefault(segment, Node())
+        for method in endpoint.methods:
+            assert method not in node.endpoints, f"{method} {path} is there twice"
+            node.endpoints[method] = (endpoint, tuple(parameters))
+
+    def find(self, method: str, path: bytes) -> tuple[Endpoint, dict[str, str | None]]:
+        """
+        The endpoint for a raw path, and its parameters, decoded.
+
+        A parameter that cannot be decoded is None: it is refused only after the header
+        has been looked at.
+        """
+        segments = [decode(segment) for segment in path.split(b"/")[1:]]
+        # One slash at the end is as good as none.
+        if len(segments) > 1 and segments[-1] == "":
+            segments.pop()
+        # HEAD is GET whose body is not sent.
+        wanted = "GET" if method == "HEAD" else method
+        allowed: set[str] = set()
+        for node, found in _walk(self._root, segments, 0, ()):
+            match = node.endpoints.get(wanted)
+            if match is not None:
+                endpoint, parameters = match
+                return endpoint, dict(zip(parameters, found, strict=True))
+            allowed.update(node.endpoints)
+        if allowed:
+            allow = sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)
+            raise MethodNotAllowed(f"{method[:32]} is not possible here.", allow=allow)
+        raise InvalidPath() if None in segments else RouteNotFound()
+
+
+def _walk(
+    node: Node, segments: list[str | None], depth: int, found: tuple[str | None, ...]
+) -> Iterator[tuple[Node, tuple[str | None, ...]]]:
+    """
+    The nodes a path leads to, literal segments before parameters.
+
+    There can be two: a key may be called `merge`, and then reading it and merging differ
+    only in the method.
+    """
+    if depth == len(segments):
+        yield node, found
+        return
+    segment = segments[depth]
+    literal = None if segment is None else node.literals.get(segment)
+    if literal is not None:
+        yield from _walk(literal, segments, depth + 1, found)
+    if node.parameter is not None:
+        yield from _walk(node.parameter, segments, depth + 1, (*found, segment))
+
+
+def decode(raw: bytes) -> str | None:
+    """A path segment or query piece as text; None if it is malformed."""
+    if b"%" in raw:
+        if ESCAPE.search(raw):
+            return None
+        raw = unquote_to_bytes(raw)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+@dataclass
+class Dispatcher:
+    """The function and what it needs: the table, the service and the memory of answers."""
+
+    router: Router
+    service: Service
+    memory: Memory[Reply]
+
+    def __post_init__(self) -> None:
+        self._failpoint = Failpoint.from_environment()
+
+    def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer at once, if it is in memory; else what to await for it."""
+        if request.method == "GET":
+            key = self._memory_key(request)
+            if key is not None:
+                reply = self.memory.get(key)
+                if reply is not None:
+                    if logger.isEnabledFor(logging.DEBUG):
+                        log_request(request, reply, time.perf_counter())
+                    return reply
+            return self._answer(request, key)
+        return self._answer(request, None)
+
+    @staticmethod
+    def _memory_key(request: Request) -> tuple[bytes, bytes] | None:
+        extension = None
+        for name, value in request.headers:
+            if name == b"x-extension-id":
+                if extension is not None:
+                    return None
+                extension = value
+        return extension or b"", request.target
+
+    async def _answer(self, request: Request, key: tuple[bytes, bytes] | None) -> Reply:
+        started = time.perf_counter()
+        try:
+            reply = await self._handle(request, key)
+            self._failpoint.reach("before_reply")
+        except ValueTrackerError as error:
+            if error.status >= 500:
+                logger.error(error.message, extra={"code": error.code, **_place(request)})
+            reply = error_reply(error)
+        except Exception:
+            request_id = secrets.token_hex(8)
+            logger.exception(
+                "unexpected failure", extra={"requestId": request_id, **_place(request)}
+            )
+            reply = error_reply(ValueTrackerError("Something went wrong.", requestId=request_id))
+        if request.method == "HEAD":
+            reply = reply._replace(body=b"")
+        if logger.isEnabledFor(logging.DEBUG):
+            log_request(request, reply, started)
+        return reply
+
+    async def _handle(self, request: Request, key: tuple[bytes, bytes] | None) -> Reply:
+        path, _, query = request.target.partition(b"?")
+        if path == b"/" and request.method in ("GET", "HEAD"):
+            return build_reply(302, b"", JSON, [(b"location", HOME)])
+        endpoint, raw = self.router.find(request.method, path)
+        extension_id = self._extension_id(endpoint, request.headers)
+        call = Call(self.service, extension_id, _read_path(raw))
+        if endpoint.extension == "path":
+            call.extension_id = call.path["extension"]
+        if endpoint.query:
+            call.query = _read_query(endpoint.query, query)
+        if endpoint.body:
+            _read_body(endpoint, request, call)
+        result = await endpoint.handler(call)
+        return self._reply(endpoint, call, result, key)
+
+    def _reply(
+        self, endpoint: Endpoint, call: Call, result: Any, key: tuple[bytes, bytes] | None
+    ) -> Reply:
+        if isinstance(result, Document):
+            return build_reply(endpoint.status, result.body, result.media_type.encode())
+        body = b"" if result is None else orjson.dumps(result)
+        if call.revision is not None:
+            revision = (b"x-revision", str(call.revision).encode())
+            return build_reply(endpoint.status, body, JSON, [revision])
+        reply = build_reply(endpoint.status, body, JSON)
+        if key is not None and call.reading is not None:
+            extension, reading = call.reading
+            if reading.keepable and self._may_keep(endpoint, key, extension.id):
+                size = len(body) + len(key[0]) + len(key[1])
+                self.memory.keep(key, reply, size, extension, reading.tags)
+        return reply
+
+    @staticmethod
+    def _may_keep(endpoint: Endpoint, key: tuple[bytes, bytes], extension_id: str) -> bool:
+        # A needless header on a route that takes none would make many keys for one answer.
+        expected = extension_id.encode() if endpoint.extension == "header" else b""
+        return key[0] == expected
+
+    @staticmethod
+    def _extension_id(endpoint: Endpoint, headers: Headers) -> str:
+        if endpoint.extension != "header":
+            return ""
+        found = [value for name, value in headers if name == b"x-extension-id"]
+        if not found or found == [b""]:
+            raise ExtensionIdRequired()
+        if len(found) > 1:
+            raise InvalidExtensionId("The x-extension-id header is there more than once.")
+        return check_extension_id(found[0].decode("latin-1"))
+
+
+def _read_path(raw: dict[str, str | None]) -> dict[str, str]:
+    path: dict[str, str] = {}
+    for name, text in raw.items():
+        if text is None:
+            raise InvalidPath()
+        path[name] = PATH_KINDS[name].parse(text)
+    return path
+
+
+def _read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
+    given: dict[str, str] = {}
+    for pair in query.split(b"&"):
+        if pair:
+            name, value = (decode(piece.replace(b"+", b" ")) for piece in _pair(pair))
+            if name is None or value is None:
+                raise InvalidQuery("The query holds a malformed escape or bytes not in UTF-8.")
+            if name in given:
+                raise InvalidQuery(f"The query names {name[:64]} more than once.")
+            given[name] = value
+    # Parameters nobody knows are let be: pages add some to get around caches.
+    return {each.name: each.kind.parse(given[each.name]) for each in fields if each.name in given}
+
+
+def _pair(pair: bytes) -> tuple[bytes, bytes]:
+    name, _, value = pair.partition(b"=")
+    return name, value
+
+
+def _read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
+    _check_media_type(request.headers)
+    document = parse(request.body)
+    if not isinstance(document, dict):
+        raise InvalidBody("The body must be a JSON object.")
+    if isinstance(endpoint.body, AnyKeys):
+        check_key_count(len(document))
+        call.values = {KEY.parse(key): VALUE.parse(value) for key, value in document.items()}
+        return
+    for each in endpoint.body:
+        if each.name not in document:
+            if each.required:
+                raise InvalidBody(f"`{each.name}` is required.")
+            continue
+        value = document[each.name]
+        call.body[each.name] = None if value is None and each.nullable else each.kind.parse(value)
+
+
+def _check_media_type(headers: Headers) -> None:
+    for name, value in headers:
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise UnsupportedMediaType("Compressed bodies are not taken.")
+        if name == b"content-type":
+            media_type, _, parameters = value.partition(b";")
+            if not JSON_TYPE.match(media_type.strip()):
+                raise UnsupportedMediaType()
+            charset = re.search(rb'charset\s*=\s*"?([^\s;"]+)', parameters, re.IGNORECASE)
+            if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
+                raise UnsupportedMediaType("The body must be in UTF-8.")
+
+
+def _place(request: Request) -> dict[str, str]:
+    path = request.target.partition(b"?")[0]
+    return {"method": request.method, "path": path[:512].decode("latin-1")}
+
+
+def log_request(request: Request, reply: Reply, started: float) -> None:
+    """One line per request, at debug: names of things, never their values."""
+    logger.debug(
+        "request",
+        extra={
+            **_place(request),
+            "status": reply.status,
+            "bytes": len(reply.body),
+            "ms": round((time.perf_counter() - started) * 1000, 3),
+        },
+    )

@@ -1,0 +1,223 @@
+"""
+An endpoint is a row: methods, path, handler, what it takes, what it answers, what it refuses.
+
+The router, OpenAPI, the docs page and API.md are all made from these rows. The kinds below
+say, once, how a piece of a request is read, refused and described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from valuetracker import names, values
+from valuetracker.errors import (
+    InvalidBody,
+    InvalidExtensionId,
+    InvalidId,
+    InvalidKey,
+    InvalidName,
+    TooManyKeys,
+    ValueTrackerError,
+)
+from valuetracker.settings import Settings
+from valuetracker.store.extension import Extension, Reading
+from valuetracker.store.extensions import Extensions
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one piece of a request is read: `parse` refuses or gives what a verb is given."""
+
+    schema: dict[str, Any]
+    parse: Callable[[Any], Any]
+
+
+def _text(value: Any, refusal: type[ValueTrackerError], noun: str) -> str:
+    if not isinstance(value, str):
+        raise refusal(f"The {noun} must be a string.")
+    return value
+
+
+def _id_kind(noun: str, length: int = names.ID_LENGTH) -> Kind:
+    def parse(value: Any) -> str:
+        return names.check_id(_text(value, InvalidId, f"{noun} id"), noun, length)
+
+    # Control characters and blanks at either end are refused as well.
+    schema = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": length,
+        "pattern": r"^[^\u0000-\u0020\u007f-\u00a0](.*[^\u0000-\u0020\u007f-\u00a0])?$",
+    }
+    return Kind(schema, parse)
+
+
+def _parse_keys(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise InvalidBody("`keys` must be an array of keys.")
+    check_key_count(len(value))
+    return [KEY.parse(each) for each in value]
+
+
+def check_key_count(count: int) -> None:
+    if count > values.KEYS_PER_REQUEST:
+        raise TooManyKeys(f"A request may name {values.KEYS_PER_REQUEST} keys at the most.")
+
+
+def _parse_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidBody("A flag must be true or false.")
+    return value
+
+
+EXTENSION_ID = Kind(
+    {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
+    lambda value: names.check_extension_id(_text(value, InvalidExtensionId, "extension id")),
+)
+CHARACTER_ID = _id_kind("character")
+INSTANCE_ID = _id_kind("instance")
+CHAT_ID = _id_kind("chat", names.CHAT_ID_LENGTH)
+KEY = Kind(
+    {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": names.KEY_LENGTH,
+        "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
+    },
+    lambda value: names.check_key(_text(value, InvalidKey, "key")),
+)
+KEYS = Kind(
+    {"type": "array", "items": KEY.schema, "maxItems": values.KEYS_PER_REQUEST}, _parse_keys
+)
+NAME = Kind(
+    {"type": "string", "maxLength": names.NAME_LENGTH},
+    lambda value: names.check_name(_text(value, InvalidName, "name")),
+)
+TEXT = Kind({"type": "string"}, lambda value: _text(value, InvalidBody, "text"))
+FLAG = Kind({"type": "boolean"}, _parse_flag)
+# A verb is given the canonical text, never the value itself.
+VALUE = Kind({"description": "Any JSON value."}, values.canonical)
+
+# The names that may stand in braces in a path.
+PATH_KINDS = {
+    "extension": EXTENSION_ID,
+    "character": CHARACTER_ID,
+    "instance": INSTANCE_ID,
+    "key": KEY,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a body, or one parameter of a query."""
+
+    name: str
+    kind: Kind
+    description: str
+    required: bool = True
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class AnyKeys:
+    """A body that is an object of keys and values, whatever they are called."""
+
+    description: str
+
+
+Handler = Callable[["Call"], Coroutine[Any, Any, Any]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One row of the route table."""
+
+    methods: tuple[str, ...]
+    path: str
+    handler: Handler
+    returns: Any
+    body: tuple[Field, ...] | AnyKeys = ()
+    query: tuple[Field, ...] = ()
+    raises: tuple[type[ValueTrackerError], ...] = ()
+    # Where the extension comes from: "header", "path", or "none" at all.
+    extension: str = "header"
+    status: int = 200
+    at_root: bool = False
+
+    @property
+    def summary(self) -> str:
+        return (self.handler.__doc__ or "").strip().split("\n")[0]
+
+    @property
+    def description(self) -> str:
+        lines = (self.handler.__doc__ or "").strip().split("\n")[1:]
+        return "\n".join(line.strip() for line in lines).strip()
+
+
+@dataclass(slots=True)
+class Document:
+    """An answer that is bytes already, of another type than JSON or JSON made before."""
+
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True)
+class Service:
+    """What handlers may need beside the extension they are about."""
+
+    settings: Settings
+    extensions: Extensions
+    # Made on first use: most servers are never asked.
+    documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
+
+
+class Call:
+    """One request on its way: what was sent, checked, and the doors to the store."""
+
+    __slots__ = (
+        "body",
+        "extension_id",
+        "path",
+        "query",
+        "reading",
+        "revision",
+        "service",
+        "values",
+    )
+
+    def __init__(self, service: Service, extension_id: str, path: dict[str, str]) -> None:
+        self.service = service
+        self.extension_id = extension_id
+        self.path = path
+        self.query: dict[str, Any] = {}
+        self.body: dict[str, Any] = {}
+        # The keys and canonical values of a body that is all keys.
+        self.values: dict[str, str] = {}
+        # What the answer was read at, or written as; for the answer's headers and memory.
+        self.reading: tuple[Extension, Reading[Any]] | None = None
+        self.revision: int | None = None
+
+    async def read(self, verb: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+        """Run a reading verb on a connection that cannot write."""
+        extensions = self.service.extensions
+        extension = await extensions.enter(self.extension_id)
+        try:
+            reading = await extension.read(verb, *arguments)
+        finally:
+            extensions.leave(extension)
+        self.reading = (extension, reading)
+        return reading.result
+
+    async def write(self, verb: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        """Run a writing verb; the answer is durable when this returns."""
+        extensions = self.service.extensions
+        extension = await extensions.enter(self.extension_id)
+        try:
+            written = await extension.write(verb, *arguments)  # type: ignore[arg-type]
+        finally:
+            extensions.leave(extension)
+        self.revision = written.revision
+        return written.result

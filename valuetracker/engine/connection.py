@@ -1,0 +1,128 @@
+"""
+One SQLite connection on a thread of its own, and what its errors mean.
+
+aiosqlite hops to its thread once per statement, and the hop costs ten times the SQL.
+`Connection.run` takes a whole function across in one hop instead. It leans on two
+internals of aiosqlite (`_execute`, `_conn`), which is why the version is pinned and a
+contract test stands beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sqlite3
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import (
+    DatabaseDamaged,
+    DatabaseUnavailable,
+    StorageFull,
+    ValueTrackerError,
+)
+
+T = TypeVar("T")
+
+# At debug level it would log the arguments of every call, and those are people's values.
+logging.getLogger("aiosqlite").setLevel(logging.WARNING)
+
+DAMAGE = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_EMPTY,
+}
+
+
+class Connection(aiosqlite.Connection):
+    """A connection whose thread takes whole functions."""
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, iter_chunk_size=64)
+        # A server that fails while starting must be able to exit without having closed it.
+        self._thread.daemon = True
+
+    async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
+        return result
+
+
+class SQLiteTransaction:
+    """
+    The transaction a verb is given.
+
+    Its methods are coroutines that never suspend: the verb runs from start to end on the
+    connection's thread, driven by `drive`.
+    """
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement.sqlite, statement.values(parameters)).fetchall()
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._connection.execute(
+            statement.sqlite, statement.values(parameters)
+        ).fetchone()
+        return row
+
+    async def execute(self, statement: Statement, **parameters: Any) -> None:
+        self._connection.execute(statement.sqlite, statement.values(parameters))
+
+    async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        self._connection.executemany(statement.sqlite, map(statement.of_row, rows))
+
+
+def drive(verb: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits only an immediate transaction, without an event loop."""
+    try:
+        verb.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    verb.close()
+    raise RuntimeError("A verb awaited something other than its transaction.")
+
+
+async def connect(connector: Callable[[], sqlite3.Connection]) -> Connection:
+    connection = Connection(connector)
+    try:
+        await connection
+    except (sqlite3.Error, OSError) as error:
+        raise translate(error) from error
+    return connection
+
+
+def translate(error: Exception) -> Exception:
+    """What a failure of SQLite or of the file system means to a caller."""
+    if isinstance(error, ValueTrackerError):
+        return error
+    if isinstance(error, UnicodeDecodeError):
+        return DatabaseDamaged()
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        primary = code & 0xFF if code is not None else None
+        text = str(error)
+        if primary == sqlite3.SQLITE_FULL:
+            return StorageFull()
+        # A file cut short reads as an I/O error; rows whose text is no text, and tables
+        # that are not there, come as plain errors. None of them passes by waiting.
+        if (
+            primary in DAMAGE
+            or code == sqlite3.SQLITE_IOERR_SHORT_READ
+            or text.startswith(("Could not decode to UTF-8", "no such table", "no such column"))
+        ):
+            return DatabaseDamaged()
+        if isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError):
+            return DatabaseUnavailable()
+        return error
+    if isinstance(error, OSError):
+        return StorageFull() if error.errno == errno.ENOSPC else DatabaseUnavailable()
+    return error

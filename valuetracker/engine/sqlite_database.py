@@ -1,0 +1,292 @@
+"""
+One open SQLite database: a writer that is also the only checkpointer, and readers.
+
+- SQLite before 3.51.3 can corrupt a file when two connections checkpoint or write one WAL
+  at once: so one connection does both, and readers are opened read-only.
+- `synchronous=FULL`: an answered write survives a power cut. Group commit buys back the
+  speed: everything that waits goes into one transaction and one sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from valuetracker.engine import Job
+from valuetracker.engine.connection import (
+    Connection,
+    SQLiteTransaction,
+    connect,
+    drive,
+    translate,
+)
+from valuetracker.engine.migrate import migrate
+from valuetracker.engine.sqlite_file import (
+    APPLICATION_ID,
+    WAL_BYTES,
+    Schema,
+    check_header,
+    inspect,
+    open_file,
+    open_reader,
+    run,
+    wal_of,
+)
+from valuetracker.errors import DatabaseDamaged, ValueTrackerError
+from valuetracker.failpoints import Failpoint
+
+T = TypeVar("T")
+
+GROUP_JOBS = 256
+
+
+@dataclass
+class Outcome:
+    """What became of one group."""
+
+    results: list[tuple[bool, Any]]
+    committed: list[Any]
+    reopen: bool = False
+
+
+class SQLiteDatabase:
+    """One open file: a writer that is also its only checkpointer, and readers."""
+
+    def __init__(self, path: Path, schema: Schema, readers: int) -> None:
+        self.path = path
+        # Set when an answer of SQLite's calls the file itself into question: whoever
+        # opened it should close it and have it looked at again.
+        self.suspect = False
+        self.on_commit: Callable[[Any], None] = lambda committed: None
+        self._schema = schema
+        self._failpoint = Failpoint.from_environment()
+        self._writer: Connection | None = None
+        self._inode = (0, 0)
+        self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self._idle_readers: list[Connection] = []
+        self._all_readers: list[Connection] = []
+        self._reader_places = asyncio.Semaphore(max(1, readers))
+
+    @classmethod
+    async def open(cls, path: Path, identity: str, schema: Schema, readers: int) -> SQLiteDatabase:
+        """Open a file that must have this identity; refuses any other, untouched."""
+        if check_header(path) != APPLICATION_ID:
+            raise DatabaseDamaged("The file is not a database of Value Tracker.")
+        database = cls(path, schema, readers)
+        try:
+            await database._open(identity)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    async def _open(self, identity: str) -> None:
+        wal = wal_of(self.path)
+        unclean = wal.exists() and wal.stat().st_size > 0
+        reader = await open_reader(self.path)
+        self._all_readers.append(reader)
+        found, _ = await run(
+            reader,
+            functools.partial(inspect, schema=self._schema, unclean=unclean),
+        )
+        if found != identity:
+            raise DatabaseDamaged("The file is not the one that was registered.")
+        self._inode = self._identity_on_disk()
+        self._idle_readers.append(reader)
+        self._writer = await connect(functools.partial(open_file, self.path, read_only=False))
+        await run(self._writer, self._prepare_writer)
+
+    def _prepare_writer(self, connection: sqlite3.Connection) -> None:
+        migrate(connection, self._schema.migrations, self._failpoint)
+        connection.execute("PRAGMA journal_mode = WAL")
+
+    def _identity_on_disk(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return (-1, -1)
+        return (found.st_dev, found.st_ino)
+
+    def _check_in_place(self) -> None:
+        # An unlinked file goes on working until it is closed, and then everything
+        # written to it is gone.
+        if self._identity_on_disk() != self._inode:
+            self.suspect = True
+            raise DatabaseDamaged("The database file was removed or replaced.")
+
+    async def size(self) -> int:
+        wal = wal_of(self.path)
+        return self.path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+
+    # Reading
+
+    async def read(self, job: Job[T]) -> T:
+        async with self._reader_places:
+            reader = self._idle_readers.pop() if self._idle_readers else await self._add_reader()
+            try:
+                return await reader.run(functools.partial(self._read, job=job))
+            except Exception as error:
+                raise self._judge(error) from error
+            finally:
+                # Its thread takes functions in order, so even one that was cancelled
+                # half-way can be handed on.
+                self._idle_readers.append(reader)
+
+    async def _add_reader(self) -> Connection:
+        reader = await open_reader(self.path)
+        self._all_readers.append(reader)
+        return reader
+
+    def _read(self, connection: sqlite3.Connection, job: Job[T]) -> T:
+        self._check_in_place()
+        connection.execute("BEGIN")
+        try:
+            return drive(job(SQLiteTransaction(connection)))
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _judge(self, error: Exception) -> Exception:
+        meaning = translate(error)
+        # A verb that found one wrong row says so itself; the file may still be sound.
+        if isinstance(meaning, DatabaseDamaged) and meaning is not error:
+            self.suspect = True
+        return meaning
+
+    # Writing
+
+    async def write(self, job: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((job, answer))
+        if self._pump is None:
+            self._pump = loop.create_task(self._write_groups())
+        return await answer
+
+    async def _write_groups(self) -> None:
+        try:
+            while self._waiting:
+                group = self._take_group()
+                if not group:
+                    continue
+                jobs = [job for job, _ in group]
+                try:
+                    outcome = await self._write_group(jobs)
+                except Exception as error:
+                    meaning = self._judge(error)
+                    outcome = Outcome([(False, meaning)] * len(jobs), [])
+                for committed in outcome.committed:
+                    self.on_commit(committed)
+                for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
+                    if not answer.done():
+                        if done:
+                            answer.set_result(result)
+                        else:
+                            answer.set_exception(result)
+        finally:
+            self._pump = None
+
+    def _take_group(self) -> list[tuple[Any, asyncio.Future[Any]]]:
+        group: list[tuple[Any, asyncio.Future[Any]]] = []
+        while self._waiting and len(group) < GROUP_JOBS:
+            job, answer = self._waiting.popleft()
+            # Whoever asked has gone before it was begun: leave it undone.
+            if not answer.cancelled():
+                group.append((job, answer))
+        return group
+
+    async def _write_group(self, jobs: list[Any]) -> Outcome:
+        if self._writer is None:
+            self._writer = await connect(functools.partial(open_file, self.path, read_only=False))
+        outcome = await self._writer.run(functools.partial(self._commit_group, jobs=jobs))
+        if outcome.reopen:
+            # After a failed sync nobody knows what the kernel still holds of the file.
+            writer, self._writer = self._writer, None
+            with contextlib.suppress(Exception):
+                await writer.close()
+        return outcome
+
+    def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome:
+        self._check_in_place()
+        try:
+            outcome = self._transact(connection, jobs)
+        except Exception as error:
+            _roll_back(connection)
+            if len(jobs) == 1:
+                meaning = self._judge(error)
+                return Outcome([(False, meaning)], [], _is_io_error(error))
+            # One of them failed in a way nobody foresaw, or the disk did. Alone, each
+            # gets its own answer.
+            outcome = Outcome([], [])
+            for job in jobs:
+                alone = self._commit_group(connection, [job])
+                outcome.results += alone.results
+                outcome.committed += alone.committed
+                outcome.reopen = outcome.reopen or alone.reopen
+            return outcome
+        self._bound_wal(connection)
+        return outcome
+
+    def _transact(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome:
+        connection.execute("BEGIN IMMEDIATE")
+        work = self._schema.work(SQLiteTransaction(connection))
+        results: list[tuple[bool, Any]] = []
+        for job in jobs:
+            try:
+                results.append((True, drive(work.perform(job))))
+            except ValueTrackerError as refusal:
+                if not work.clean:
+                    raise
+                results.append((False, refusal))
+        committed = drive(work.finish())
+        self._failpoint.reach("before_commit")
+        connection.execute("COMMIT")
+        self._failpoint.reach("after_commit")
+        return Outcome(results, [committed])
+
+    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+        try:
+            if os.stat(wal_of(self.path)).st_size > WAL_BYTES:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except (sqlite3.Error, OSError):
+            # The commit stands. Room is made after a later one.
+            return
+
+    # Closing
+
+    async def close(self) -> None:
+        """Answer what is waiting, then close: readers first, the writer last."""
+        while self._pump is not None:
+            await asyncio.wait([self._pump])
+        for reader in self._all_readers:
+            await _close(reader)
+        self._all_readers.clear()
+        self._idle_readers.clear()
+        if self._writer is not None:
+            await _close(self._writer)
+            self._writer = None
+
+
+async def _close(connection: Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        await connection.close()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # A full disk may have rolled back already.
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _is_io_error(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_IOERR

@@ -1,0 +1,42 @@
+"""
+One statement, written once with `:named` parameters, for both engines.
+
+The names are turned into numbered parameters when the statement is made, so that running
+it costs no dictionary: a row object's attributes, or keyword arguments, become a tuple in
+the order of the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+# A name after a single colon; `::` is PostgreSQL's cast.
+PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+class Statement:
+    """SQL with `:named` parameters, and another text where PostgreSQL says it better."""
+
+    __slots__ = ("names", "of_row", "postgres", "sqlite")
+
+    def __init__(self, sqlite: str, postgres: str | None = None) -> None:
+        self.names = tuple(dict.fromkeys(PARAMETER.findall(sqlite)))
+        self.sqlite = self._numbered(sqlite, "?")
+        self.postgres = self._numbered(postgres or sqlite, "$")
+        self.of_row: Callable[[Any], tuple[Any, ...]] = self._row_reader()
+
+    def _numbered(self, text: str, mark: str) -> str:
+        numbers = {name: number for number, name in enumerate(self.names, 1)}
+        return PARAMETER.sub(lambda match: f"{mark}{numbers[match[1]]}", text).strip()
+
+    def _row_reader(self) -> Callable[[Any], tuple[Any, ...]]:
+        if len(self.names) > 1:
+            return attrgetter(*self.names)
+        # attrgetter of a single name gives the bare attribute, not a tuple of one.
+        return lambda row: tuple(getattr(row, name) for name in self.names)
+
+    def values(self, parameters: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple([parameters[name] for name in self.names])

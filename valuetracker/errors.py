@@ -1,0 +1,312 @@
+"""
+Every failure a caller can be told about, as one family.
+
+    ValueTrackerError
+    ├── BadRequest            400  the request itself is wrong
+    │   ├── InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
+    │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
+    │   ├── NumberOutOfRange, TooDeep, TooManyKeys
+    │   └── PathNotAllowed
+    ├── NotFound              404
+    │   ├── RouteNotFound, ExtensionNotRegistered
+    │   └── CharacterNotFound, InstanceNotFound, DataKeyNotFound
+    ├── MethodNotAllowed      405
+    ├── Conflict              409
+    │   └── ExtensionExists, PathInUse, PathDiffers
+    ├── TooLarge              413
+    │   └── BodyTooLarge, ValueTooLarge
+    ├── UnsupportedMediaType  415
+    ├── Unavailable           503
+    │   └── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
+    └── StorageFull           507
+
+    StartupError              never answered over HTTP: the server did not start
+    └── DataDirectoryInUse
+
+The class is the documentation: its docstring is the default sentence, `code` never
+changes once released, `hint` says what to do next. Raise one where you find out;
+catch it nowhere. `dispatch` turns it into an answer, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ValueTrackerError(Exception):
+    """Something went wrong."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+    hint: ClassVar[str | None] = None
+
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, **details: Any
+    ) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.advice = hint or type(self).hint
+        self.details = details
+        super().__init__(self.message)
+
+    def body(self) -> dict[str, Any]:
+        """The one shape every error is answered in."""
+        return {
+            "error": self.message,
+            "code": self.code,
+            "hint": self.advice,
+            "details": self.details,
+        }
+
+
+class BadRequest(ValueTrackerError):
+    """The request is not valid."""
+
+    status = 400
+    code = "bad_request"
+
+
+class InvalidPath(BadRequest):
+    """The path holds a malformed escape or bytes that are not UTF-8."""
+
+    code = "invalid_path"
+    hint = "Encode each path segment with encodeURIComponent."
+
+
+class InvalidQuery(BadRequest):
+    """The query string is not valid."""
+
+    code = "invalid_query"
+
+
+class InvalidHeader(BadRequest):
+    """A header is not valid."""
+
+    code = "invalid_header"
+
+
+class InvalidBody(BadRequest):
+    """The body is not what this route expects."""
+
+    code = "invalid_body"
+    hint = "Send one JSON document with `Content-Type: application/json`."
+
+
+class ExtensionIdRequired(BadRequest):
+    """The x-extension-id header is required."""
+
+    code = "extension_id_required"
+    hint = "Name your extension in the `x-extension-id` header."
+
+
+class InvalidExtensionId(BadRequest):
+    """The extension id is not valid."""
+
+    code = "invalid_extension_id"
+    hint = "Use 1 to 128 of the characters A-Z, a-z, 0-9, `_` and `-`."
+
+
+class InvalidId(BadRequest):
+    """The id is not valid."""
+
+    code = "invalid_id"
+    hint = "Use text without control characters and without blanks at either end."
+
+
+class InvalidKey(BadRequest):
+    """The key is not valid."""
+
+    code = "invalid_key"
+    hint = "Use 1 to 1024 characters, none of them a control character."
+
+
+class InvalidName(BadRequest):
+    """The name is not valid."""
+
+    code = "invalid_name"
+    hint = "Use text of at most 1024 characters."
+
+
+class NumberOutOfRange(BadRequest):
+    """A number is outside the range that can be kept exactly."""
+
+    code = "number_out_of_range"
+    hint = "Integers go from -2^63 to 2^64-1; send larger ones as strings."
+
+
+class TooDeep(BadRequest):
+    """A value is nested too deeply."""
+
+    code = "too_deep"
+    hint = "`GET /limits` says how deep a value may be."
+
+
+class TooManyKeys(BadRequest):
+    """The request names too many keys."""
+
+    code = "too_many_keys"
+    hint = "Split the request; `GET /limits` says how many keys one may name."
+
+
+class PathNotAllowed(BadRequest):
+    """The database path is outside the directories this server may use."""
+
+    code = "path_not_allowed"
+    hint = "Use a path relative to the data directory, or have the root allowed with --allow-root."
+
+
+class NotFound(ValueTrackerError):
+    """Not found."""
+
+    status = 404
+    code = "not_found"
+
+
+class RouteNotFound(NotFound):
+    """There is no such route."""
+
+    hint = "`GET /api/plugins/valuetracker/docs` lists the routes."
+
+
+class ExtensionNotRegistered(NotFound):
+    """Database not found for extension."""
+
+    code = "extension_not_registered"
+    hint = "Register it first with `POST /register`; ids are compared letter by letter."
+
+    def __init__(self, extension_id: str) -> None:
+        super().__init__(f"Database not found for extension: {extension_id}")
+
+
+class CharacterNotFound(NotFound):
+    """Character not found"""
+
+    code = "character_not_found"
+
+
+class InstanceNotFound(NotFound):
+    """Instance not found"""
+
+    code = "instance_not_found"
+    hint = "Create it first with `POST /instances`."
+
+
+class DataKeyNotFound(NotFound):
+    """Data key not found"""
+
+    code = "data_key_not_found"
+
+
+class MethodNotAllowed(ValueTrackerError):
+    """This route does not take that method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class Conflict(ValueTrackerError):
+    """The request conflicts with what is there."""
+
+    status = 409
+    code = "conflict"
+
+
+class ExtensionExists(Conflict):
+    """An extension of that name, written in other case, exists already."""
+
+    code = "extension_exists"
+    hint = "Ids are unique regardless of case: use the spelling first registered."
+
+
+class PathInUse(Conflict):
+    """That file belongs to something else."""
+
+    code = "path_in_use"
+    hint = "Choose another dbPath, or leave it out."
+
+
+class PathDiffers(Conflict):
+    """The extension is registered with another path."""
+
+    code = "path_differs"
+    hint = "Deregister it first, or leave dbPath out."
+
+
+class TooLarge(ValueTrackerError):
+    """Too large."""
+
+    status = 413
+    code = "too_large"
+
+
+class BodyTooLarge(TooLarge):
+    """The body is too large."""
+
+    code = "body_too_large"
+    hint = "`GET /limits` says how large a body may be."
+
+
+class ValueTooLarge(TooLarge):
+    """A value is too large."""
+
+    code = "value_too_large"
+    hint = "`GET /limits` says how large a value may be."
+
+
+class UnsupportedMediaType(ValueTrackerError):
+    """The body is of a media type this route does not take."""
+
+    status = 415
+    code = "unsupported_media_type"
+    hint = "Send JSON in UTF-8, uncompressed, with `Content-Type: application/json`."
+
+
+class Unavailable(ValueTrackerError):
+    """The database cannot be used at the moment."""
+
+    status = 503
+    code = "database_unavailable"
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database cannot be reached at the moment."""
+
+    hint = "Try again; the server's log says more."
+
+
+class DatabaseDamaged(Unavailable):
+    """The database of this extension is damaged, missing or not the one it was."""
+
+    code = "database_damaged"
+    hint = (
+        "The file is kept as it is. Put a good copy in its place, or give it up with "
+        "`DELETE /register` and `purge: true`, which moves it to the trash folder."
+    )
+
+
+class DatabaseTooNew(Unavailable):
+    """The database was written by a newer version of Value Tracker."""
+
+    code = "database_too_new"
+    hint = "Upgrade Value Tracker."
+
+
+class StorageFull(ValueTrackerError):
+    """There is no room left to store this."""
+
+    status = 507
+    code = "storage_full"
+    hint = "Nothing was changed. Free some space and try again."
+
+
+class StartupError(Exception):
+    """The server could not start."""
+
+    exit_code: ClassVar[int] = 1
+    hint: ClassVar[str | None] = None
+
+
+class DataDirectoryInUse(StartupError):
+    """Another server is using the data directory."""
+
+    exit_code = 3
+    hint = "Stop that server first, or give this one a `--data-dir` of its own."

@@ -1,0 +1,40 @@
+"""
+Windows too short to hit by chance, made certain for tests.
+
+`VALUETRACKER_FAIL=after_commit:kill` ends the process the first time it gets there;
+`before_commit:raise:3` raises the third time. Unset, `reach` costs one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = ("before_commit", "after_commit", "before_reply", "mid_migration", "mid_adoption")
+
+
+class Failpoint:
+    """One named place and what is to happen there."""
+
+    def __init__(self, description: str | None) -> None:
+        point, _, rest = (description or "").partition(":")
+        action, _, count = rest.partition(":")
+        if point and point not in POINTS:
+            raise ValueError(f"VALUETRACKER_FAIL names no failpoint: {point}")
+        self._point = point
+        self._kills = action == "kill"
+        self._remaining = int(count or 1)
+
+    @classmethod
+    def from_environment(cls) -> Failpoint:
+        return cls(os.environ.get("VALUETRACKER_FAIL"))
+
+    def reach(self, point: str) -> None:
+        if point != self._point:
+            return
+        self._remaining -= 1
+        if self._remaining == 0:
+            if self._kills:
+                # SIGKILL does not exist on Windows, where SIGTERM ends as abruptly.
+                os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+            raise RuntimeError(f"failpoint {point}")

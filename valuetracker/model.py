@@ -1,0 +1,157 @@
+"""
+The records the API answers with, as they stand on the wire.
+
+Field names are camelCase because they are JSON's, not Python's. OpenAPI's schemas are
+made from these classes, so an answer and its documentation have one source.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NotRequired, TypedDict
+
+# The values of one instance, by key, each spliced in as the text it is stored as.
+Values = dict[str, Any]
+
+
+class Character(TypedDict):
+    """Whom values belong to."""
+
+    id: str
+    name: str | None
+    createdAt: str
+    updatedAt: str
+
+
+class Instance(TypedDict):
+    """One tracked occurrence of a character: a run, a chat, a timeline."""
+
+    id: str
+    characterId: str
+    name: str | None
+    chatId: str | None
+    createdAt: str
+    updatedAt: str
+
+
+class FullInstance(TypedDict):
+    """An instance with its values."""
+
+    instance: Instance
+    data: Values
+
+
+class FullCharacter(TypedDict):
+    """A character with all its instances and their values."""
+
+    character: Character
+    instances: list[FullInstance]
+
+
+class Success(TypedDict):
+    """It was done."""
+
+    success: bool
+
+
+class SuccessMessage(TypedDict):
+    """It was done, in words."""
+
+    success: bool
+    message: str
+
+
+class Deleted(TypedDict):
+    """How many instances were deleted."""
+
+    success: bool
+    deletedCount: int
+
+
+class Removed(TypedDict):
+    """How many keys were removed."""
+
+    success: bool
+    removedCount: int
+
+
+class ValueSet(TypedDict):
+    """The key and the value it now has."""
+
+    success: bool
+    key: str
+    value: Any
+
+
+class Pong(TypedDict):
+    """The echo of a ping."""
+
+    message: str
+
+
+class Health(TypedDict):
+    """What is running, and on what."""
+
+    status: str
+    version: str
+    engine: str
+    engineVersion: str
+    extensions: int
+    openDatabases: int
+
+
+class PluginHealth(TypedDict):
+    """That the plugin is there, for a bridge to ask."""
+
+    ok: bool
+    plugin: str
+    version: str
+
+
+class Limits(TypedDict):
+    """What one request may hold. Sizes are in bytes, lengths in characters."""
+
+    bodyBytes: int
+    valueBytes: int
+    valueDepth: int
+    keysPerRequest: int
+    extensionIdLength: int
+    characterIdLength: int
+    instanceIdLength: int
+    chatIdLength: int
+    keyLength: int
+    nameLength: int
+    integerMinimum: int
+    integerMaximum: int
+
+
+class ExtensionSummary(TypedDict):
+    """One extension's database in numbers; a damaged one has a status and no numbers."""
+
+    id: str
+    status: str
+    characters: NotRequired[int]
+    instances: NotRequired[int]
+    keys: NotRequired[int]
+    bytes: NotRequired[int]
+    revision: int
+    path: str
+    registeredAt: str
+
+
+class Error(TypedDict):
+    """What every refusal and failure looks like."""
+
+    error: str
+    code: str
+    hint: str | None
+    details: dict[str, Any]
+
+
+def now() -> str:
+    """This moment as the API writes moments: ISO 8601, UTC, milliseconds, `Z`."""
+    return moment(datetime.now(UTC))
+
+
+def moment(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"

@@ -1,0 +1,60 @@
+"""
+What ids and keys may look like.
+
+Ids are compared byte for byte and never normalised, so these checks only refuse; they
+never repair. Lengths count characters (code points), not bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from valuetracker.errors import InvalidExtensionId, InvalidId, InvalidKey, InvalidName
+
+EXTENSION_ID_LENGTH = 128
+ID_LENGTH = 256
+CHAT_ID_LENGTH = 512
+KEY_LENGTH = 1024
+NAME_LENGTH = 1024
+
+EXTENSION_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{EXTENSION_ID_LENGTH}}}\Z")
+# C0, DEL and C1: what a terminal, a log or a header would act upon.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Windows opens the device and not a file, whatever the ending: `nul.db` is nul.
+WINDOWS_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", "conin$", "conout$"]
+    + [f"com{digit}" for digit in range(10)]
+    + [f"lpt{digit}" for digit in range(10)]
+)
+
+
+def check_extension_id(text: str) -> str:
+    if not EXTENSION_ID.match(text):
+        raise InvalidExtensionId()
+    if text.lower() in WINDOWS_DEVICES:
+        raise InvalidExtensionId(f"{text} is the name of a device on Windows.")
+    return text
+
+
+def check_id(text: str, noun: str, length: int = ID_LENGTH) -> str:
+    if not 1 <= len(text) <= length:
+        raise InvalidId(f"The {noun} id must have 1 to {length} characters.")
+    if CONTROL.search(text):
+        raise InvalidId(f"The {noun} id holds a control character.")
+    if text.strip() != text:
+        raise InvalidId(f"The {noun} id begins or ends with a blank.")
+    return text
+
+
+def check_key(text: str) -> str:
+    if not 1 <= len(text) <= KEY_LENGTH:
+        raise InvalidKey(f"A key must have 1 to {KEY_LENGTH} characters.")
+    if CONTROL.search(text):
+        raise InvalidKey("A key holds a control character.")
+    return text
+
+
+def check_name(text: str) -> str:
+    if len(text) > NAME_LENGTH:
+        raise InvalidName()
+    return text

@@ -1,0 +1,446 @@
+"""
+The reference, made from the route table: OpenAPI 3.1, the docs page and API.md.
+"""
+
+from __future__ import annotations
+
+import html
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+
+import orjson
+
+from valuetracker import __version__, errors
+from valuetracker.endpoints import PATH_KINDS, AnyKeys, Document, Endpoint, Field
+from valuetracker.errors import ValueTrackerError
+from valuetracker.model import Error
+from valuetracker.settings import PREFIX
+
+Sections = dict[str, list[Endpoint]]
+
+INTRODUCTION = f"""\
+# API
+
+All routes stand under `{PREFIX}`; `/healthz` is at the root, too. JSON in, JSON out.
+This page is made from the server's own route table (`valuetracker docs --write API.md`);
+the same table is served as OpenAPI 3.1 at `{PREFIX}/openapi.json` and as a page at
+`{PREFIX}/docs`.
+
+## Ground rules
+
+**Which extension.** The `x-extension-id` header names the extension whose database a
+request is about. Routes marked *no header* do without it. In SillyTavern all extensions
+share one page, so the header identifies an extension; it does not prove anything.
+
+**Values** are any JSON, and what was sent is what is read: `"5"` stays a string, `null` is
+not absent, `{{"b":1,"a":2}}` keeps its order, `__proto__` is a key like any other. Integers
+from -2^63 to 2^64-1 are exact, other numbers are kept by value (as 64-bit floats). Larger
+integers, `NaN`, lone surrogates, a byte order mark and trailing text are refused. Of a key
+that stands twice in one object the last one counts.
+
+**Ids** are compared byte for byte and never normalised. Extension ids are 1 to 128 of
+`A-Z a-z 0-9 _ -`, unique regardless of case. Character and instance ids are 1 to 256
+characters, chat ids 1 to 512, without control characters or blanks at either end. Keys are
+1 to 1024 characters without control characters. In a path, encode each with
+`encodeURIComponent`: `%2F` in an id or key is data, not a separator.
+
+**Bodies** are one JSON document in UTF-8, uncompressed, with `Content-Type:
+application/json` (or any `application/…+json`, or no content type at all). Fields nobody
+knows are ignored. `GET /limits` lists how much a request may hold.
+
+**Writes** are all or nothing, and answered only when they are on the disk: a `2xx` survives
+a killed process and a power cut. Every write answers `x-revision`: the number of the state
+it led to. Each request that changes something makes the next revision; one that changes
+nothing (setting a name it already has) makes none. Setting a key is a change even if the
+value is equal.
+
+**Times** are ISO 8601 in UTC with milliseconds. Order never depends on the clock: lists
+are in the order in which things were created.
+
+**Paths** may end with one slash. There are no redirects, except from `/` to the docs.
+`HEAD` works wherever `GET` does.
+
+**Errors** always have this shape; `error` is a sentence for people, `code` is for programs
+and does not change:
+
+```json
+{{"error": "Instance not found", "code": "instance_not_found",
+ "hint": "Create it first with `POST /instances`.", "details": {{}}}}
+```
+
+Checks are made in this order: the header, then path and body, then whether the extension is
+registered, then whether what is addressed exists.
+
+A database that is damaged, missing or not the one it was answers `503 database_damaged`,
+for its extension only. The file is left as it is. Put a good copy in its place and it is
+found at the next request; or give it up with `DELETE /register` and `purge`.
+"""
+
+# What any route may answer, whatever it does.
+COMMON: tuple[type[ValueTrackerError], ...] = (
+    errors.InvalidPath,
+    errors.RouteNotFound,
+    errors.MethodNotAllowed,
+    errors.BodyTooLarge,
+)
+WITH_BODY: tuple[type[ValueTrackerError], ...] = (errors.UnsupportedMediaType,)
+WITH_HEADER: tuple[type[ValueTrackerError], ...] = (
+    errors.ExtensionIdRequired,
+    errors.InvalidExtensionId,
+    errors.ExtensionNotRegistered,
+)
+WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
+    errors.DatabaseDamaged,
+    errors.DatabaseTooNew,
+    errors.DatabaseUnavailable,
+)
+
+
+def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
+    """Everything an endpoint may refuse with, by status, its own first."""
+    found = [*endpoint.raises]
+    if endpoint.extension == "header":
+        found += WITH_HEADER
+    if endpoint.extension != "none" or "extension" in endpoint.path or "register" in endpoint.path:
+        found += WITH_DATABASE
+        if endpoint.methods != ("GET",):
+            found.append(errors.StorageFull)
+    if endpoint.body:
+        found += WITH_BODY
+    found += COMMON
+    return sorted(dict.fromkeys(found), key=lambda each: each.status)
+
+
+# OpenAPI
+
+
+def openapi_document(sections: Sections) -> Callable[[], Document]:
+    def make() -> Document:
+        return Document(orjson.dumps(openapi(sections)), "application/json")
+
+    return make
+
+
+def openapi(sections: Sections) -> dict[str, Any]:
+    schemas: dict[str, Any] = {}
+    schema_of(Error, schemas)
+    paths: dict[str, Any] = {}
+    for section, endpoints in sections.items():
+        for endpoint in endpoints:
+            for method in endpoint.methods:
+                for path in {PREFIX + endpoint.path} | (
+                    {endpoint.path} if endpoint.at_root else set()
+                ):
+                    item = paths.setdefault(path, {})
+                    item[method.lower()] = _operation(section, endpoint, method, path, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Value Tracker",
+            "version": __version__,
+            "description": "Keeps the state of SillyTavern extensions.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _operation(
+    section: str, endpoint: Endpoint, method: str, path: str, schemas: dict[str, Any]
+) -> dict[str, Any]:
+    name = endpoint.handler.__name__
+    if endpoint.extension == "path":
+        name = f"cross_extension_{name}"
+    if len(endpoint.methods) > 1:
+        name = f"{name}_{method.lower()}"
+    if endpoint.at_root and not path.startswith(PREFIX):
+        name = f"root_{name}"
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "tags": [section],
+        "summary": endpoint.summary,
+        "parameters": _parameters(endpoint),
+        "responses": _responses(endpoint, schemas),
+    }
+    if endpoint.description:
+        operation["description"] = endpoint.description
+    if endpoint.body:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": body_schema(endpoint.body)}},
+        }
+    return operation
+
+
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    if endpoint.extension == "header":
+        parameters.append(
+            {
+                "name": "x-extension-id",
+                "in": "header",
+                "required": True,
+                "description": "The extension whose database this is about.",
+                "schema": PATH_KINDS["extension"].schema,
+            }
+        )
+    for name in path_parameters(endpoint):
+        parameters.append(
+            {"name": name, "in": "path", "required": True, "schema": PATH_KINDS[name].schema}
+        )
+    for each in endpoint.query:
+        parameters.append(
+            {
+                "name": each.name,
+                "in": "query",
+                "required": each.required,
+                "description": each.description,
+                "schema": each.kind.schema,
+            }
+        )
+    return parameters
+
+
+def path_parameters(endpoint: Endpoint) -> list[str]:
+    return [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+
+
+def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": endpoint.summary}
+    if endpoint.status != 204:
+        if endpoint.returns is Document:
+            media_type = "text/html" if endpoint.path == "/docs" else "application/json"
+            success["content"] = {media_type: {"schema": {}}}
+        else:
+            schema = schema_of(endpoint.returns, schemas)
+            success["content"] = {"application/json": {"schema": schema}}
+    responses: dict[str, Any] = {str(endpoint.status): success}
+    by_status: dict[int, list[type[ValueTrackerError]]] = {}
+    for each in refusals(endpoint):
+        by_status.setdefault(each.status, []).append(each)
+    for status, classes in by_status.items():
+        responses[str(status)] = {
+            "description": " ".join(f"`{code}`" for code in dict.fromkeys(c.code for c in classes)),
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+        }
+    return responses
+
+
+def body_schema(body: tuple[Field, ...] | AnyKeys) -> dict[str, Any]:
+    if isinstance(body, AnyKeys):
+        return {"type": "object", "description": body.description, "additionalProperties": True}
+    return {
+        "type": "object",
+        "properties": {each.name: _field_schema(each) for each in body},
+        "required": [each.name for each in body if each.required],
+    }
+
+
+def _field_schema(each: Field) -> dict[str, Any]:
+    schema = dict(each.kind.schema)
+    schema["description"] = each.description
+    return {"anyOf": [schema, {"type": "null"}]} if each.nullable else schema
+
+
+SCALARS: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Any: {},
+}
+
+
+def schema_of(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a record's type; records themselves are collected in `schemas`."""
+    if kind in SCALARS:
+        return SCALARS[kind]
+    if is_typeddict(kind):
+        if kind.__name__ not in schemas:
+            schemas[kind.__name__] = {}
+            schemas[kind.__name__] = _record_schema(kind, schemas)
+        return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is list:
+        return {"type": "array", "items": schema_of(arguments[0], schemas)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(arguments[1], schemas)}
+    if origin is types.UnionType or origin is typing.Union:
+        return {"anyOf": [schema_of(each, schemas) for each in arguments]}
+    raise TypeError(f"There is no schema for {kind!r}.")
+
+
+def _record_schema(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, hint in hints.items():
+        if get_origin(hint) is NotRequired:
+            properties[name] = schema_of(get_args(hint)[0], schemas)
+        else:
+            properties[name] = schema_of(hint, schemas)
+            required.append(name)
+    return {
+        "type": "object",
+        "description": (kind.__doc__ or "").strip(),
+        "properties": properties,
+        "required": required,
+    }
+
+
+# API.md
+
+
+def api_markdown(sections: Sections) -> str:
+    parts = [INTRODUCTION]
+    for section, endpoints in sections.items():
+        parts.append(f"## {section}\n")
+        parts += [_endpoint_markdown(endpoint) for endpoint in endpoints]
+    parts.append(_records_markdown(sections))
+    parts.append(_errors_markdown())
+    return "\n".join(parts)
+
+
+def _endpoint_markdown(endpoint: Endpoint) -> str:
+    title = f"### {' · '.join(endpoint.methods)} `{endpoint.path}`"
+    lines = [title + (" *(no header)*" if endpoint.extension != "header" else ""), ""]
+    lines += [endpoint.summary, ""]
+    if endpoint.description:
+        lines += [endpoint.description, ""]
+    if isinstance(endpoint.body, AnyKeys):
+        lines += [f"Body: an object. {endpoint.body.description}", ""]
+    elif endpoint.body:
+        lines += ["Body:", "", *(_field_markdown(each) for each in endpoint.body), ""]
+    if endpoint.query:
+        lines += ["Query:", "", *(_field_markdown(each) for each in endpoint.query), ""]
+    lines += [f"Answers `{endpoint.status}` {_type_name(endpoint.returns)}.", ""]
+    if endpoint.raises:
+        refused = ", ".join(f"`{each.status} {each.code}`" for each in endpoint.raises)
+        lines += [f"Refuses with {refused}.", ""]
+    return "\n".join(lines)
+
+
+def _field_markdown(each: Field) -> str:
+    marks = ["optional"] * (not each.required) + ["may be null"] * each.nullable
+    kind = each.kind.schema.get("type", "any JSON")
+    return f"- `{each.name}` ({', '.join([kind, *marks])}): {each.description}"
+
+
+def _type_name(kind: Any) -> str:
+    if kind is None:
+        return "without a body"
+    if kind is Document:
+        return "with a document"
+    if get_origin(kind) is list:
+        return f"with a list of {_type_name(get_args(kind)[0]).removeprefix('with ')}"
+    if get_origin(kind) is dict:
+        return "with an object of keys and values"
+    return f"with [`{kind.__name__}`](#{kind.__name__.lower()})"
+
+
+def _records_markdown(sections: Sections) -> str:
+    schemas: dict[str, Any] = {}
+    for endpoints in sections.values():
+        for endpoint in endpoints:
+            if endpoint.returns not in (None, Document):
+                schema_of(endpoint.returns, schemas)
+    lines = ["## Records", ""]
+    for name in sorted(schemas):
+        schema = schemas[name]
+        lines += [f"### {name}", "", schema["description"], ""]
+        for field, each in schema["properties"].items():
+            optional = "" if field in schema["required"] else ", may be absent"
+            lines.append(f"- `{field}`: {_schema_text(each)}{optional}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _schema_text(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        return f"[`{name}`](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_schema_text(each) for each in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {_schema_text(schema['items'])}"
+    return str(schema.get("type", "any JSON"))
+
+
+def _errors_markdown() -> str:
+    lines = ["## Errors", "", "| status | code | what it says |", "|---|---|---|"]
+    for each in error_classes():
+        text = (each.__doc__ or "").strip().replace("|", "\\|")
+        lines.append(f"| {each.status} | `{each.code}` | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def error_classes() -> list[type[ValueTrackerError]]:
+    """Every class a caller may meet: the leaves of the family, and `internal_error`."""
+
+    def leaves(family: type[ValueTrackerError]) -> list[type[ValueTrackerError]]:
+        children = family.__subclasses__()
+        return [leaf for child in children for leaf in leaves(child)] if children else [family]
+
+    return sorted([*leaves(ValueTrackerError), ValueTrackerError], key=lambda e: (e.status, e.code))
+
+
+# The page
+
+
+def docs_document(sections: Sections) -> Callable[[], Document]:
+    def make() -> Document:
+        return Document(docs_page(sections).encode(), "text/html; charset=utf-8")
+
+    return make
+
+
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+code{background:#8882;padding:.1em .3em;border-radius:3px}
+pre{background:#8882;padding:1em;overflow:auto}
+h3{margin-bottom:.2em}
+@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}a{color:#8cf}}
+"""
+
+
+def docs_page(sections: Sections) -> str:
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width'><title>Value Tracker</title>",
+        f"<style>{STYLE}</style><h1>Value Tracker {__version__}</h1>",
+        f"<p>All routes stand under <code>{PREFIX}</code>. ",
+        "<a href=openapi.json>OpenAPI 3.1</a></p>",
+    ]
+    for section, endpoints in sections.items():
+        parts.append(f"<h2>{html.escape(section)}</h2>")
+        parts += [_endpoint_html(endpoint) for endpoint in endpoints]
+    return "\n".join(parts)
+
+
+def _endpoint_html(endpoint: Endpoint) -> str:
+    methods = " · ".join(endpoint.methods)
+    parts = [f"<h3>{methods} <code>{html.escape(endpoint.path)}</code></h3>"]
+    parts.append(f"<p>{_prose(endpoint.summary)}</p>")
+    if endpoint.description:
+        parts += [f"<p>{_prose(each)}</p>" for each in endpoint.description.split("\n\n")]
+    fields = (
+        endpoint.query if isinstance(endpoint.body, AnyKeys) else endpoint.body + endpoint.query
+    )
+    if fields:
+        items = "".join(f"<li>{_prose(_field_markdown(each)[2:])}</li>" for each in fields)
+        parts.append(f"<ul>{items}</ul>")
+    if endpoint.raises:
+        refused = ", ".join(f"<code>{each.status} {each.code}</code>" for each in endpoint.raises)
+        parts.append(f"<p>Refuses with {refused}.</p>")
+    return "".join(parts)
+
+
+def _prose(text: str) -> str:
+    """Escaped text in which what stands in backticks is code."""
+    pieces = html.escape(text).split("`")
+    return "".join(
+        f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces)
+    )

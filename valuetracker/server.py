@@ -1,0 +1,83 @@
+"""
+The listening server: sockets, signals, the ready line.
+
+uvicorn does the work; this binds the socket first, so that a taken port is an error of
+ours, and says when requests are answered.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+
+from valuetracker.errors import StartupError
+from valuetracker.settings import Settings
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; uvicorn begins to listen on it when the application has started."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        # On Windows this would let a second server steal the port.
+        if hasattr(signal, "SIGKILL"):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, OverflowError) as error:
+        raise StartupError(f"Cannot listen on {host}:{port}: {error}.") from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which says when it is ready and ends with 0 when told to stop."""
+
+    def __init__(self, app: Starlette, settings: Settings, listener: socket.socket) -> None:
+        # uvloop does not exist for Windows; asyncio's own loop is the fallback.
+        has_uvloop = importlib.util.find_spec("uvloop") is not None
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop" if has_uvloop else "asyncio",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=settings.shutdown_seconds,
+            )
+        )
+        self._app = app
+        self._listener = listener
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            print(f"Value Tracker listening on {url_of(self._listener)}", flush=True)
+
+    def run_until_stopped(self) -> None:
+        # uvicorn raises the signal again once it has shut down; by then it has been
+        # obeyed, and the exit code is to say so.
+        for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda *_: None)
+        try:
+            self.run(sockets=[self._listener])
+        except SystemExit:
+            # uvicorn ends the process when the application does not start; why is known
+            # to the application.
+            failure: StartupError | None = getattr(self._app.state, "start_failure", None)
+            if failure is not None:
+                raise failure from None
+            raise

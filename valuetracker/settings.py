@@ -1,0 +1,77 @@
+"""
+What can be set, once, for the command line, the environment and the README.
+
+Each field of `Settings` is one setting: `--data-dir` on the command line is
+`VALUETRACKER_DATA_DIR` in the environment. The flag wins over the variable, the variable
+over the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+PREFIX = "/api/plugins/valuetracker"
+DEFAULT_PORT = 8420
+DEFAULT_DATA_DIR = Path("./db")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the settings table."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    many: bool
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "VALUETRACKER_" + self.name.upper()
+
+
+def _setting(default: Any, help: str, kind: type | None = None, many: bool = False) -> Any:
+    return field(
+        default=default, metadata={"help": help, "kind": kind or type(default), "many": many}
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 picks a free one.")
+    data_dir: Path = _setting(DEFAULT_DATA_DIR, "Where the databases are kept.", Path)
+    database: str = _setting(
+        "", "Database URL. Empty means SQLite files in the data directory.", str
+    )
+    allow_root: tuple[Path, ...] = _setting(
+        (),
+        "A directory outside the data directory in which `dbPath` may lie. Several may be "
+        "given; in the environment they are separated like PATH.",
+        Path,
+        many=True,
+    )
+    log_level: str = _setting("info", "Least serious level to log: debug, info, warning, error.")
+    cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
+    open_databases: int = _setting(64, "How many extensions' databases stay open at once.")
+    readers: int = _setting(2, "Reading connections per open database.")
+    shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
+
+
+def settings_table() -> list[Setting]:
+    return [
+        Setting(
+            each.name,
+            each.metadata["kind"],
+            each.default,
+            each.metadata["help"],
+            each.metadata["many"],
+        )
+        for each in fields(Settings)
+    ]

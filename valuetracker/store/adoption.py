@@ -1,0 +1,142 @@
+"""
+Takes over the files of the original SillyTavern plugin.
+
+Its files hold `characters`, `instances` and `data` with a `value` text that it read back
+as JSON where that parses and as a string where it does not. Everything reads the same
+afterwards; it becomes revision 1, unanchored. Rows whose instance is missing get one, under
+the character `_orphaned`, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from valuetracker.engine import Transaction
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import BadRequest
+from valuetracker.model import moment
+from valuetracker.store.changes import Change, PutCharacter, PutInstance, SetValue
+from valuetracker.store.ledger import Ledger, WriteJob, make_head
+from valuetracker.values import canonical, parse
+
+ORPHANED = "_orphaned"
+
+# The original's columns; those it gained over time are optional.
+TABLES = {
+    "characters": {"id", "name"},
+    "instances": {"id", "character_id", "name"},
+    "data": {"instance_id", "key", "value"},
+}
+
+SELECT_COLUMNS = Statement(
+    """
+    SELECT tables.name, columns.name
+    FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
+    WHERE tables.type = 'table'
+    """
+)
+
+
+async def recognise(transaction: Transaction) -> bool:
+    """Whether a file is one of the original plugin's."""
+    columns: dict[str, set[str]] = {}
+    for table, column in await transaction.fetch_all(SELECT_COLUMNS):
+        columns.setdefault(table, set()).add(column)
+    return all(needed <= columns.get(table, set()) for table, needed in TABLES.items())
+
+
+# Some columns were added over time: all are taken, and read by name.
+SELECT_CHARACTERS = Statement("SELECT * FROM adopted_characters ORDER BY rowid")
+SELECT_INSTANCES = Statement("SELECT * FROM adopted_instances ORDER BY rowid")
+SELECT_DATA = Statement(
+    "SELECT instance_id, key, value, typeof(value) FROM adopted_data ORDER BY rowid"
+)
+SELECT_TABLE_COLUMNS = Statement("SELECT name FROM pragma_table_info(:table_name)")
+
+
+async def adopt(ledger: Ledger, transaction: Transaction) -> None:
+    """The verb that brings the old rows over, as one revision."""
+    at = ledger.now
+    characters: dict[str, PutCharacter] = {}
+    instances: dict[str, PutInstance] = {}
+    for row in await _rows(transaction, "adopted_characters", SELECT_CHARACTERS):
+        created, updated = _times(row, at)
+        id = _text(row["id"])
+        characters[id] = PutCharacter(id, _optional(row["name"]), created, updated)
+    for row in await _rows(transaction, "adopted_instances", SELECT_INSTANCES):
+        created, updated = _times(row, at)
+        id, owner = _text(row["id"]), _text(row["character_id"])
+        characters.setdefault(owner, PutCharacter(owner, None, created, updated))
+        instances[id] = PutInstance(id, owner, None, _optional(row["name"]), created, updated)
+    values: list[SetValue] = []
+    for instance_id, key, value, kind in await transaction.fetch_all(SELECT_DATA):
+        id = _text(instance_id)
+        if id not in instances:
+            characters.setdefault(ORPHANED, PutCharacter(ORPHANED, None, at, at))
+            instances[id] = PutInstance(id, ORPHANED, None, None, at, at)
+        values.append(SetValue(id, _text(key), _value(value, kind), op="adopt"))
+    changes: list[Change] = [*characters.values(), *instances.values(), *values]
+    await ledger.apply(changes)
+
+
+def conversion(revision: int) -> Callable[[Transaction], Coroutine[Any, Any, None]]:
+    """What the engine runs in the transaction that adopts a file."""
+
+    async def convert(transaction: Transaction) -> None:
+        await make_head(transaction, revision)
+        ledger = Ledger(transaction)
+        await ledger.perform(WriteJob(adopt, (transaction,)))
+        await ledger.finish()
+
+    return convert
+
+
+async def _rows(transaction: Transaction, table: str, statement: Statement) -> list[dict[str, Any]]:
+    names = [
+        name for (name,) in await transaction.fetch_all(SELECT_TABLE_COLUMNS, table_name=table)
+    ]
+    return [dict(zip(names, row, strict=True)) for row in await transaction.fetch_all(statement)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def _optional(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _times(row: dict[str, Any], at: str) -> tuple[str, str]:
+    created = _time(row.get("created_at"), at)
+    return created, _time(row.get("updated_at"), created)
+
+
+def _time(value: Any, otherwise: str) -> str:
+    # SQLite's CURRENT_TIMESTAMP is UTC without saying so.
+    try:
+        time = datetime.fromisoformat(str(value))
+    except ValueError:
+        return otherwise
+    return moment(time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+def _value(value: Any, kind: str) -> str:
+    """The value the original would have returned, as canonical JSON."""
+    if value is None:
+        return "null"
+    if kind in ("integer", "real"):
+        return orjson.dumps(value).decode()
+    text = _text(value)
+    try:
+        # What it stored, it keeps, however large.
+        return canonical(parse(text.encode()), largest=len(text) * 8)
+    except BadRequest:
+        # Not JSON, so a string; or JSON that could not be given back exactly, which stays
+        # the string it was rather than become something else.
+        return orjson.dumps(text).decode()

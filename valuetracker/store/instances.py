@@ -1,0 +1,107 @@
+"""Instances: the tracked occurrences of characters."""
+
+from __future__ import annotations
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import InstanceNotFound
+from valuetracker.model import Deleted, FullInstance, Instance, Success
+from valuetracker.store.changes import (
+    Change,
+    DropInstance,
+    PutCharacter,
+    PutInstance,
+    RemoveValue,
+)
+from valuetracker.store.ledger import ALL_INSTANCES, Ledger, instance_tag
+from valuetracker.store.rows import InstanceRow, values_record
+from valuetracker.store.snapshot import Snapshot
+
+# A filter that is NULL lets everything through.
+SELECT_INSTANCES = Statement(
+    """
+    SELECT place, id, character_id, chat_id, name, created_at, updated_at,
+        revision, keys, digest, checksum
+    FROM instances
+    WHERE (:character_id IS NULL OR character_id = :character_id)
+        AND (:chat_id IS NULL OR chat_id = :chat_id)
+    ORDER BY place
+    """
+)
+
+
+async def list_instances(
+    tx: Snapshot, character_id: str | None = None, chat_id: str | None = None
+) -> list[Instance]:
+    tx.depends_on(ALL_INSTANCES)
+    rows = await tx.fetch_all(SELECT_INSTANCES, character_id=character_id, chat_id=chat_id)
+    return [InstanceRow(*row).verify().record() for row in rows]
+
+
+async def get_instance(tx: Snapshot, instance_id: str) -> FullInstance:
+    tx.depends_on(instance_tag(instance_id))
+    instance = await tx.find_instance(instance_id)
+    if instance is None:
+        raise InstanceNotFound()
+    return {
+        "instance": instance.record(),
+        "data": values_record(await tx.list_values(instance)),
+    }
+
+
+class Keep:
+    """Stands for a field the caller left out: whatever is there stays."""
+
+
+KEEP = Keep()
+
+
+async def put_instance(
+    tx: Ledger,
+    instance_id: str,
+    character_id: str,
+    name: str | None,
+    chat_id: str | Keep | None = KEEP,
+) -> Instance:
+    old = await tx.find_instance(instance_id)
+    changes: list[Change] = []
+    if await tx.find_character(character_id) is None:
+        changes.append(PutCharacter(character_id, None, created_at=tx.now, updated_at=tx.now))
+    old_chat = old.chat_id if old is not None else None
+    old_name = old.name if old is not None else None
+    wanted = PutInstance(
+        instance_id,
+        character_id,
+        chat_id=old_chat if isinstance(chat_id, Keep) else chat_id,
+        name=name or old_name,
+        created_at=tx.now if old is None else old.created_at,
+        updated_at=tx.now,
+    )
+    if old is None or (wanted.character_id, wanted.chat_id, wanted.name) != (
+        old.character_id,
+        old.chat_id,
+        old.name,
+    ):
+        changes.append(wanted)
+    await tx.apply(changes)
+    instance = await tx.find_instance(instance_id)
+    assert instance is not None
+    return instance.record()
+
+
+async def delete_instance(tx: Ledger, instance_id: str) -> Success:
+    if await tx.find_instance(instance_id) is None:
+        raise InstanceNotFound()
+    await tx.apply(await removal_of(tx, instance_id))
+    return {"success": True}
+
+
+async def delete_instances_of(tx: Ledger, character_id: str) -> Deleted:
+    instances = await tx.list_instances_of(character_id)
+    await tx.apply([change for each in instances for change in await removal_of(tx, each.id)])
+    return {"success": True, "deletedCount": len(instances)}
+
+
+async def removal_of(tx: Ledger, instance_id: str) -> list[Change]:
+    """The changes that take an instance away: each of its values, then itself."""
+    values = await tx.list_values(instance_id)
+    return [*(RemoveValue(instance_id, row.key) for row in values), DropInstance(instance_id)]

@@ -1,0 +1,96 @@
+"""
+The registry: every extension that was ever registered, and where its database is.
+
+It is small, read at the start and kept in memory; every change is written first. A row
+outlives deregistration and purge, because revisions must never be given out twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from valuetracker.engine import Database, Transaction
+from valuetracker.engine.statement import Statement
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one extension."""
+
+    id: str
+    location: str | None
+    identity: str | None
+    revision: int
+    registered: bool
+    registered_at: str
+
+    @property
+    def folded(self) -> str:
+        return self.id.lower()
+
+
+SELECT_RECORDS = Statement(
+    """
+    SELECT id, location, identity, revision, registered, registered_at
+    FROM extensions ORDER BY id
+    """
+)
+
+UPSERT_RECORD = Statement(
+    """
+    INSERT INTO extensions (id, folded, location, identity, revision, registered, registered_at)
+    VALUES (:id, :folded, :location, :identity, :revision, :registered, :registered_at)
+    ON CONFLICT (id) DO UPDATE SET location = excluded.location, identity = excluded.identity,
+        revision = excluded.revision, registered = excluded.registered,
+        registered_at = excluded.registered_at
+    """
+)
+
+
+class Registry:
+    """The records, in memory and on disk."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._records: dict[str, Record] = {}
+
+    async def load(self) -> None:
+        async def job(transaction: Transaction) -> list[tuple[Any, ...]]:
+            return await transaction.fetch_all(SELECT_RECORDS)
+
+        for id, location, identity, revision, registered, at in await self._database.read(job):
+            self._records[id] = Record(id, location, identity, revision, bool(registered), at)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    def find(self, id: str) -> Record | None:
+        return self._records.get(id)
+
+    def find_registered(self, id: str) -> Record | None:
+        record = self._records.get(id)
+        return record if record is not None and record.registered else None
+
+    def registered(self) -> list[Record]:
+        return sorted(
+            (record for record in self._records.values() if record.registered),
+            key=lambda record: record.id,
+        )
+
+    def others(self, id: str) -> Iterable[Record]:
+        return (record for record in self._records.values() if record.id != id)
+
+    async def save(self, record: Record) -> None:
+        async def job(transaction: Transaction) -> None:
+            await transaction.execute_many(UPSERT_RECORD, [record])
+
+        await self._database.write(job)
+        self._records[record.id] = record
+
+    async def note_revision(self, id: str, revision: int) -> None:
+        """Remember that an extension has come this far."""
+        record = self._records.get(id)
+        if record is not None and revision > record.revision:
+            await self.save(replace(record, revision=revision))

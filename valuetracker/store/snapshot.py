@@ -1,0 +1,66 @@
+"""
+What a reading verb is given: one consistent state, on a connection that cannot write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.engine import Row, Transaction
+from valuetracker.engine.statement import Statement
+from valuetracker.store import statements as sql
+from valuetracker.store.ledger import Tag, load_head
+from valuetracker.store.rows import CharacterRow, DataRow, Head, InstanceRow
+
+
+class Snapshot:
+    """
+    The transaction of reading verbs.
+
+    A verb says what its answer depends on with `depends_on`, so that the answer can be
+    kept in memory until a commit touches that. One that says nothing depends on everything.
+    """
+
+    __slots__ = ("_transaction", "head", "tags")
+
+    def __init__(self, transaction: Transaction, head: Head) -> None:
+        self._transaction = transaction
+        self.head = head
+        self.tags: set[Tag] = set()
+
+    @classmethod
+    async def take(cls, transaction: Transaction) -> Snapshot:
+        # Reading the head first fixes the snapshot, so its revision is the answer's.
+        return cls(transaction, await load_head(transaction))
+
+    def depends_on(self, tag: Tag) -> None:
+        self.tags.add(tag)
+
+    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return await self._transaction.fetch_all(statement, **parameters)
+
+    async def find_character(self, character_id: str) -> CharacterRow | None:
+        row = await self._transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
+        return CharacterRow(*row).verify() if row else None
+
+    async def find_instance(self, instance_id: str) -> InstanceRow | None:
+        row = await self._transaction.fetch_one(sql.SELECT_INSTANCE, id=instance_id)
+        return InstanceRow(*row).verify() if row else None
+
+    async def find_value(self, instance_id: str, key: str) -> DataRow | None:
+        row = await self._transaction.fetch_one(sql.SELECT_VALUE, instance_id=instance_id, key=key)
+        if row is not None:
+            return DataRow(*row).verify()
+        # Nothing there, or an index that has lost it: the instance's digest tells.
+        instance = await self.find_instance(instance_id)
+        if instance is not None:
+            await self.list_values(instance)
+        return None
+
+    async def list_values(self, instance: InstanceRow) -> list[DataRow]:
+        rows = [
+            DataRow(*row).verify()
+            for row in await self.fetch_all(sql.SELECT_VALUES, instance_id=instance.id)
+        ]
+        instance.verify_values(rows)
+        return rows

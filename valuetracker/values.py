@@ -1,0 +1,86 @@
+"""
+What a value is: any JSON, kept as canonical JSON text.
+
+`parse` turns a body into Python objects and refuses what could not be given back as it
+was sent; `canonical` turns one value into the text that is stored and later spliced into
+answers without being parsed again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep, ValueTooLarge
+
+BODY_BYTES = 32 * 1024 * 1024
+VALUE_BYTES = 8 * 1024 * 1024
+VALUE_DEPTH = 128
+KEYS_PER_REQUEST = 10_000
+
+SMALLEST_INTEGER = -(2**63)
+LARGEST_INTEGER = 2**64 - 1
+# Integers of up to 18 digits always fit; only a longer run of digits is worth a second,
+# slower look, and strings full of digits are rare enough not to matter.
+LONG_DIGITS = re.compile(rb"[0-9]{19}")
+
+
+def parse(body: bytes) -> Any:
+    """The JSON document in `body`, or a refusal that names what is wrong with it."""
+    if not body:
+        raise InvalidBody("A JSON body is required.")
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if "infinity" in error.msg:
+            raise NumberOutOfRange() from None
+        raise InvalidBody(f"The body is not valid JSON: {error.msg}.") from None
+    if LONG_DIGITS.search(body):
+        _check_integers(body)
+    return document
+
+
+def _check_integers(body: bytes) -> None:
+    # orjson turns an integer beyond 64 bits into a float without a word. Python's own
+    # parser hands over the digits, so the refusal is exact. It recurses, but orjson has
+    # already read the document and it stops at 1,024 levels.
+    def check(digits: str) -> int:
+        # int() refuses absurdly long runs; 21 digits are already too many.
+        if len(digits) > 21 or not SMALLEST_INTEGER <= int(digits) <= LARGEST_INTEGER:
+            raise NumberOutOfRange()
+        return 0
+
+    try:
+        json.loads(body, parse_int=check)
+    except RecursionError:
+        raise TooDeep() from None
+
+
+def canonical(value: Any, largest: int = VALUE_BYTES) -> str:
+    """The text a value is stored as: its own key order, no blanks, exact numbers."""
+    if isinstance(value, dict | list) and depth_exceeds(value, VALUE_DEPTH):
+        raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
+    text = orjson.dumps(value)
+    if len(text) > largest:
+        raise ValueTooLarge(f"A value takes more than {largest} bytes.")
+    return text.decode()
+
+
+def depth_exceeds(value: Any, limit: int) -> bool:
+    """Whether containers are nested deeper than `limit`; `[]` alone is one level."""
+    level = [value] if isinstance(value, dict | list) else []
+    depth = 0
+    while level:
+        depth += 1
+        if depth > limit:
+            return True
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, dict | list)
+        ]
+    return False
