@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
@@ -22,6 +23,7 @@ from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError
 from valuetracker.reference import docs_document, openapi_document
 from valuetracker.settings import Settings
+from valuetracker.store.compaction import Keep
 from valuetracker.store.extensions import Engine, Extensions
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.memory import Memory
@@ -37,10 +39,20 @@ def create_engine(settings: Settings) -> Engine:
     return SQLiteEngine(directory, work=Ledger, readers=settings.readers)
 
 
+def retention(settings: Settings) -> list[Keep]:
+    """What is kept of the logs; nothing said keeps all."""
+    kept: list[Keep] = []
+    if settings.keep_revisions:
+        kept.append(Keep(revisions=settings.keep_revisions))
+    if settings.keep_days:
+        kept.append(Keep(days=settings.keep_days))
+    return kept
+
+
 def create_app(engine: Engine, settings: Settings) -> Starlette:
     """The application; the engine starts and stops with its lifespan."""
     memory: Memory[Reply] = Memory(settings.cache_mb * 1024 * 1024)
-    extensions = Extensions(engine, memory, settings.open_databases)
+    extensions = Extensions(engine, memory, settings.open_databases, retention(settings))
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
     service = Service(settings, extensions, documents)
     dispatcher = Dispatcher(Router(ENDPOINTS), service, memory)
@@ -57,7 +69,9 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
         finally:
             await extensions.stop()
 
-    return Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
+    app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
+    app.state.end_feeds = extensions.end_feeds
+    return app
 
 
 class DispatchRoute(BaseRoute):
@@ -84,6 +98,12 @@ class DispatchRoute(BaseRoute):
         reply = self._dispatch(Request(method, target, scope["headers"], body))
         if not isinstance(reply, Reply):
             reply = await reply
+        if reply.pieces is not None:
+            # Starlette's own notices when the other side hangs up.
+            response = StreamingResponse(reply.pieces, reply.status)
+            response.raw_headers = reply.headers
+            await response(scope, receive, send)
+            return
         await send_reply(send, reply)
 
 

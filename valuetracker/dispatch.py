@@ -10,11 +10,12 @@ are built.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import secrets
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -25,18 +26,22 @@ from valuetracker.endpoints import (
     KEY,
     PATH_KINDS,
     VALUE,
+    AnyDocument,
     AnyKeys,
     Call,
     Document,
     Endpoint,
     Field,
     Service,
+    Stream,
     check_key_count,
 )
 from valuetracker.errors import (
     ExtensionIdRequired,
     InvalidBody,
     InvalidExtensionId,
+    InvalidHeader,
+    InvalidId,
     InvalidPath,
     InvalidQuery,
     MethodNotAllowed,
@@ -45,8 +50,10 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.failpoints import Failpoint
-from valuetracker.names import check_extension_id
+from valuetracker.names import check_extension_id, check_id
 from valuetracker.settings import PREFIX
+from valuetracker.store.changes import Anchor, Context
+from valuetracker.store.ledger import Written
 from valuetracker.store.memory import Memory
 from valuetracker.values import parse
 
@@ -74,11 +81,13 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer as it goes out."""
+    """An answer as it goes out: a body, or pieces for as long as somebody listens."""
 
     status: int
     headers: Headers
     body: bytes
+    etag: bytes | None = None
+    pieces: AsyncIterator[bytes] | None = None
 
 
 def build_reply(
@@ -89,6 +98,30 @@ def build_reply(
         headers.append((b"content-type", media_type))
     headers.extend(extra)
     return Reply(status, headers, body)
+
+
+def stream_reply(pieces: AsyncIterator[bytes]) -> Reply:
+    # `no-transform`: a proxy that compresses would keep events back until it has enough.
+    headers = [
+        (b"cache-control", b"no-cache, no-transform"),
+        NO_SNIFF,
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"x-accel-buffering", b"no"),
+    ]
+    return Reply(200, headers, b"", pieces=pieces)
+
+
+def not_modified(reply: Reply) -> Reply:
+    assert reply.etag is not None
+    return Reply(304, [NO_STORE, NO_SNIFF, (b"etag", reply.etag)], b"", reply.etag)
+
+
+def matches(etag: bytes | None, condition: bytes) -> bool:
+    """Whether an `If-None-Match` names the state the answer is of."""
+    if etag is None:
+        return False
+    named = [each.strip().removeprefix(b"W/") for each in condition.split(b",")]
+    return etag in named or named == [b"*"]
 
 
 def error_reply(error: ValueTrackerError) -> Reply:
@@ -205,26 +238,25 @@ class Dispatcher:
 
     def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer at once, if it is in memory; else what to await for it."""
-        if request.method == "GET":
-            key = self._memory_key(request)
-            if key is not None:
-                reply = self.memory.get(key)
-                if reply is not None:
-                    if logger.isEnabledFor(logging.DEBUG):
-                        log_request(request, reply, time.perf_counter())
-                    return reply
-            return self._answer(request, key)
-        return self._answer(request, None)
-
-    @staticmethod
-    def _memory_key(request: Request) -> tuple[bytes, bytes] | None:
-        extension = None
+        if request.method != "GET":
+            return self._answer(request, None)
+        extension = condition = None
         for name, value in request.headers:
             if name == b"x-extension-id":
                 if extension is not None:
-                    return None
+                    return self._answer(request, None)
                 extension = value
-        return extension or b"", request.target
+            elif name == b"if-none-match":
+                condition = value
+        key = (extension or b"", request.target)
+        reply = self.memory.get(key)
+        if reply is None:
+            return self._answer(request, key)
+        if condition is not None and matches(reply.etag, condition):
+            reply = not_modified(reply)
+        if logger.isEnabledFor(logging.DEBUG):
+            log_request(request, reply, time.perf_counter())
+        return reply
 
     async def _answer(self, request: Request, key: tuple[bytes, bytes] | None) -> Reply:
         started = time.perf_counter()
@@ -252,32 +284,53 @@ class Dispatcher:
         if path == b"/" and request.method in ("GET", "HEAD"):
             return build_reply(302, b"", JSON, [(b"location", HOME)])
         endpoint, raw = self.router.find(request.method, path)
-        extension_id = self._extension_id(endpoint, request.headers)
+        headers = read_headers(request.headers)
+        extension_id = self._extension_id(endpoint, headers)
         call = Call(self.service, extension_id, _read_path(raw))
         if endpoint.extension == "path":
             call.extension_id = call.path["extension"]
         if endpoint.query:
             call.query = _read_query(endpoint.query, query)
+        if endpoint.extension == "either":
+            call.extension_id = _either(headers, call.query.get("extensionId"))
+        call.last_event_id = headers.get("last-event-id")
         if endpoint.body:
             _read_body(endpoint, request, call)
+        if endpoint.writes:
+            call.status = endpoint.status
+            call.context = read_context(endpoint, request, headers)
         result = await endpoint.handler(call)
-        return self._reply(endpoint, call, result, key)
+        return self._reply(endpoint, call, result, key, headers.get("if-none-match"))
 
     def _reply(
-        self, endpoint: Endpoint, call: Call, result: Any, key: tuple[bytes, bytes] | None
+        self,
+        endpoint: Endpoint,
+        call: Call,
+        result: Any,
+        key: tuple[bytes, bytes] | None,
+        condition: str | None,
     ) -> Reply:
+        if isinstance(result, Written):
+            extra = [(b"x-revision", str(result.revision).encode())]
+            if result.replayed:
+                extra.append((b"idempotency-replayed", b"true"))
+            return build_reply(result.status, result.body, JSON, extra)
         if isinstance(result, Document):
             return build_reply(endpoint.status, result.body, result.media_type.encode())
+        if isinstance(result, Stream):
+            return stream_reply(result.pieces)
         body = b"" if result is None else orjson.dumps(result)
-        if call.revision is not None:
-            revision = (b"x-revision", str(call.revision).encode())
-            return build_reply(endpoint.status, body, JSON, [revision])
-        reply = build_reply(endpoint.status, body, JSON)
-        if key is not None and call.reading is not None:
-            extension, reading = call.reading
-            if reading.keepable and self._may_keep(endpoint, key, extension.id):
-                size = len(body) + len(key[0]) + len(key[1])
-                self.memory.keep(key, reply, size, extension, reading.tags)
+        if call.reading is None:
+            return build_reply(endpoint.status, body, JSON)
+        extension, reading = call.reading
+        etag = b'"%d"' % reading.etag if reading.etag is not None else None
+        reply = build_reply(endpoint.status, body, JSON, [(b"etag", etag)] if etag else ())
+        reply = reply._replace(etag=etag)
+        if key is not None and reading.keepable and self._may_keep(endpoint, key, extension.id):
+            size = len(body) + len(key[0]) + len(key[1])
+            self.memory.keep(key, reply, size, extension, reading.tags)
+        if condition is not None and matches(etag, condition.encode("latin-1")):
+            return not_modified(reply)
         return reply
 
     @staticmethod
@@ -287,15 +340,115 @@ class Dispatcher:
         return key[0] == expected
 
     @staticmethod
-    def _extension_id(endpoint: Endpoint, headers: Headers) -> str:
+    def _extension_id(endpoint: Endpoint, headers: dict[str, str]) -> str:
         if endpoint.extension != "header":
             return ""
-        found = [value for name, value in headers if name == b"x-extension-id"]
-        if not found or found == [b""]:
+        found = headers.get("x-extension-id", "")
+        if not found:
             raise ExtensionIdRequired()
-        if len(found) > 1:
-            raise InvalidExtensionId("The x-extension-id header is there more than once.")
-        return check_extension_id(found[0].decode("latin-1"))
+        return check_extension_id(found)
+
+
+# The headers that mean something here; any of them twice means nothing certain.
+MEANINGFUL = frozenset(
+    {
+        b"x-extension-id",
+        b"if-match",
+        b"if-none-match",
+        b"idempotency-key",
+        b"x-actor",
+        b"x-chat-id",
+        b"x-message-id",
+        b"x-swipe-id",
+        b"last-event-id",
+        b"content-type",
+    }
+)
+IF_MATCH = re.compile(r'"([0-9]{1,18})"\Z')
+ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+HEADER_TEXT_LENGTH = 512
+
+
+def read_headers(headers: Headers) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in headers:
+        if name in MEANINGFUL:
+            text = name.decode("ascii")
+            if text in found:
+                if name == b"x-extension-id":
+                    raise InvalidExtensionId("The x-extension-id header is there twice.")
+                raise InvalidHeader(f"The {text} header is there twice.")
+            found[text] = value.decode("latin-1")
+    return found
+
+
+def read_context(endpoint: Endpoint, request: Request, headers: dict[str, str]) -> Context:
+    """What a writing request says in its headers."""
+    message_id = _header_text(headers, "x-message-id")
+    swipe = _header_text(headers, "x-swipe-id")
+    key = _header_text(headers, "idempotency-key")
+    actor = headers.get("x-actor", "extension")
+    if not ACTOR.match(actor):
+        raise InvalidHeader("x-actor must be 1 to 64 letters, digits, `_`, `.` or `-`.")
+    return Context(
+        actor,
+        Anchor(message_id, swipe or "0") if message_id is not None else None,
+        _header_text(headers, "x-chat-id"),
+        _expected(endpoint, headers.get("if-match")),
+        key,
+        _fingerprint(request, headers) if key is not None else "",
+    )
+
+
+def _header_text(headers: dict[str, str], name: str) -> str | None:
+    """A header that carries any text, percent-encoded like a path segment."""
+    if name not in headers:
+        return None
+    text = decode(headers[name].encode("latin-1"))
+    if text is None:
+        raise InvalidHeader(
+            f"{name} holds a malformed escape or bytes that are not UTF-8.",
+            hint="Encode it with encodeURIComponent.",
+        )
+    try:
+        return check_id(text, name, HEADER_TEXT_LENGTH)
+    except InvalidId as error:
+        raise InvalidHeader(error.message) from None
+
+
+def _expected(endpoint: Endpoint, condition: str | None) -> int | None:
+    if condition is None:
+        return None
+    if not endpoint.conditional:
+        raise InvalidHeader("If-Match cannot guard this request.")
+    match = IF_MATCH.match(condition)
+    if match is None:
+        raise InvalidHeader(
+            'If-Match must be one revision in double quotes, such as "42".',
+            hint="Use the `ETag` of the answer you read.",
+        )
+    return int(match[1])
+
+
+def _fingerprint(request: Request, headers: dict[str, str]) -> str:
+    """What makes two requests the same request."""
+    digest = hashlib.sha256()
+    named = ("content-type", "x-actor", "x-chat-id", "x-message-id", "x-swipe-id")
+    for part in (request.method, *(headers.get(name, "") for name in named)):
+        digest.update(part.encode() + b"\0")
+    digest.update(request.target + b"\0" + request.body)
+    return digest.hexdigest()
+
+
+def _either(headers: dict[str, str], query: str | None) -> str:
+    """The extension from the header or from the query, for those who cannot set headers."""
+    header = headers.get("x-extension-id")
+    if header and query and header != query:
+        raise InvalidExtensionId("The header and the query name different extensions.")
+    found = header or query
+    if not found:
+        raise ExtensionIdRequired()
+    return check_extension_id(found)
 
 
 def _read_path(raw: dict[str, str | None]) -> dict[str, str]:
@@ -317,6 +470,9 @@ def _read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
             if name in given:
                 raise InvalidQuery(f"The query names {name[:64]} more than once.")
             given[name] = value
+    for each in fields:
+        if each.required and each.name not in given:
+            raise InvalidQuery(f"`{each.name}` is required in the query.")
     # Parameters nobody knows are let be: pages add some to get around caches.
     return {each.name: each.kind.parse(given[each.name]) for each in fields if each.name in given}
 
@@ -327,8 +483,11 @@ def _pair(pair: bytes) -> tuple[bytes, bytes]:
 
 
 def _read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
-    _check_media_type(request.headers)
+    call.media_type = _check_media_type(request.headers)
     document = parse(request.body)
+    if isinstance(endpoint.body, AnyDocument):
+        call.document = document
+        return
     if not isinstance(document, dict):
         raise InvalidBody("The body must be a JSON object.")
     if isinstance(endpoint.body, AnyKeys):
@@ -344,7 +503,9 @@ def _read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
         call.body[each.name] = None if value is None and each.nullable else each.kind.parse(value)
 
 
-def _check_media_type(headers: Headers) -> None:
+def _check_media_type(headers: Headers) -> str:
+    """The media type of a body that can be read; none at all counts as JSON."""
+    found = "application/json"
     for name, value in headers:
         if name == b"content-encoding" and value.lower() != b"identity":
             raise UnsupportedMediaType("Compressed bodies are not taken.")
@@ -355,6 +516,8 @@ def _check_media_type(headers: Headers) -> None:
             charset = re.search(rb'charset\s*=\s*"?([^\s;"]+)', parameters, re.IGNORECASE)
             if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
                 raise UnsupportedMediaType("The body must be in UTF-8.")
+            found = media_type.strip().lower().decode("latin-1")
+    return found
 
 
 def _place(request: Request) -> dict[str, str]:

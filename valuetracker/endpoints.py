@@ -7,23 +7,31 @@ say, once, how a piece of a request is read, refused and described.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from valuetracker import names, values
 from valuetracker.errors import (
+    Compacted,
+    InvalidAt,
     InvalidBody,
     InvalidExtensionId,
     InvalidId,
     InvalidKey,
     InvalidName,
+    InvalidQuery,
+    RevisionUnknown,
     TooManyKeys,
     ValueTrackerError,
 )
+from valuetracker.model import moment
 from valuetracker.settings import Settings
+from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.extension import Extension, Reading
 from valuetracker.store.extensions import Extensions
+from valuetracker.store.ledger import Written
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,52 @@ FLAG = Kind({"type": "boolean"}, _parse_flag)
 # A verb is given the canonical text, never the value itself.
 VALUE = Kind({"description": "Any JSON value."}, values.canonical)
 
+
+def _parse_at(text: str) -> int | str:
+    """Digits are a revision; anything else must be a time."""
+    if text.isascii() and text.isdigit():
+        return int(text[:20])
+    try:
+        # A plus that was not encoded arrives as a blank.
+        time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+        return moment(time if time.tzinfo else time.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise InvalidAt() from None
+
+
+def number_kind(smallest: int, largest: int) -> Kind:
+    """A whole number in a query."""
+
+    def parse(text: str) -> int:
+        if text.isascii() and text.isdigit() and len(text) <= 19:
+            number = int(text)
+            if smallest <= number <= largest:
+                return number
+        raise InvalidQuery(f"This must be a whole number from {smallest} to {largest}.")
+
+    return Kind({"type": "integer", "minimum": smallest, "maximum": largest}, parse)
+
+
+def choice_kind(*choices: str) -> Kind:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise InvalidQuery(f"This must be one of {', '.join(choices)}.")
+        return text
+
+    return Kind({"type": "string", "enum": list(choices)}, parse)
+
+
+def _parse_revision(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidBody("A revision must be a whole number.")
+    return value
+
+
+AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse_at)
+REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
+LARGEST_NUMBER = 2**63 - 1
+POSITION = number_kind(0, LARGEST_NUMBER)
+
 # The names that may stand in braces in a path.
 PATH_KINDS = {
     "extension": EXTENSION_ID,
@@ -120,11 +174,26 @@ class Field:
     nullable: bool = False
 
 
+# For the reads that can look back, and what they then refuse with.
+AT_FIELD = Field(
+    "at", AT, "As it was at this revision (digits) or time (ISO 8601).", required=False
+)
+PAST: tuple[type[ValueTrackerError], ...] = (InvalidAt, RevisionUnknown, Compacted)
+
+
 @dataclass(frozen=True)
 class AnyKeys:
     """A body that is an object of keys and values, whatever they are called."""
 
     description: str
+
+
+@dataclass(frozen=True)
+class AnyDocument:
+    """A body the handler reads itself, by its media type."""
+
+    description: str
+    media_types: dict[str, dict[str, Any]]
 
 
 Handler = Callable[["Call"], Coroutine[Any, Any, Any]]
@@ -138,13 +207,20 @@ class Endpoint:
     path: str
     handler: Handler
     returns: Any
-    body: tuple[Field, ...] | AnyKeys = ()
+    body: tuple[Field, ...] | AnyKeys | AnyDocument = ()
     query: tuple[Field, ...] = ()
     raises: tuple[type[ValueTrackerError], ...] = ()
-    # Where the extension comes from: "header", "path", or "none" at all.
+    # Where the extension comes from: "header", "path", "either" the header or the query,
+    # or "none" at all.
     extension: str = "header"
+    # Whether `If-Match` can guard it.
+    conditional: bool = True
     status: int = 200
     at_root: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.extension == "header" and "GET" not in self.methods
 
     @property
     def summary(self) -> str:
@@ -164,6 +240,13 @@ class Document:
     media_type: str
 
 
+@dataclass(slots=True)
+class Stream:
+    """An answer that goes on for as long as somebody listens."""
+
+    pieces: AsyncIterator[bytes]
+
+
 @dataclass(frozen=True)
 class Service:
     """What handlers may need beside the extension they are about."""
@@ -179,12 +262,16 @@ class Call:
 
     __slots__ = (
         "body",
+        "context",
+        "document",
         "extension_id",
+        "last_event_id",
+        "media_type",
         "path",
         "query",
         "reading",
-        "revision",
         "service",
+        "status",
         "values",
     )
 
@@ -196,9 +283,15 @@ class Call:
         self.body: dict[str, Any] = {}
         # The keys and canonical values of a body that is all keys.
         self.values: dict[str, str] = {}
-        # What the answer was read at, or written as; for the answer's headers and memory.
+        # A body of a kind the handler reads itself.
+        self.document: Any = None
+        self.media_type = ""
+        # What a writing request says beside what it asks for, and its status.
+        self.context: Context = NO_CONTEXT
+        self.status = 200
+        self.last_event_id: str | None = None
+        # What the answer was read at, for its headers and for memory.
         self.reading: tuple[Extension, Reading[Any]] | None = None
-        self.revision: int | None = None
 
     async def read(self, verb: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
         """Run a reading verb on a connection that cannot write."""
@@ -211,13 +304,13 @@ class Call:
         self.reading = (extension, reading)
         return reading.result
 
-    async def write(self, verb: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """Run a writing verb; the answer is durable when this returns."""
+    async def write(
+        self, verb: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any
+    ) -> Written:
+        """Run a writing verb; its answer is durable when this returns."""
         extensions = self.service.extensions
         extension = await extensions.enter(self.extension_id)
         try:
-            written = await extension.write(verb, *arguments)  # type: ignore[arg-type]
+            return await extension.write(verb, *arguments, context=self.context, status=self.status)
         finally:
             extensions.leave(extension)
-        self.revision = written.revision
-        return written.result

@@ -6,16 +6,21 @@ Every failure a caller can be told about, as one family.
     │   ├── InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys
+    │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
     │   └── PathNotAllowed
     ├── NotFound              404
     │   ├── RouteNotFound, ExtensionNotRegistered
     │   └── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     ├── MethodNotAllowed      405
     ├── Conflict              409
-    │   └── ExtensionExists, PathInUse, PathDiffers
+    │   ├── ExtensionExists, PathInUse, PathDiffers
+    │   └── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
+    ├── Compacted             410
+    ├── RevisionConflict      412
     ├── TooLarge              413
     │   └── BodyTooLarge, ValueTooLarge
     ├── UnsupportedMediaType  415
+    ├── IdempotencyMismatch   422
     ├── Unavailable           503
     │   └── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
     └── StorageFull           507
@@ -47,6 +52,10 @@ class ValueTrackerError(Exception):
         self.advice = hint or type(self).hint
         self.details = details
         super().__init__(self.message)
+
+    def at_index(self, index: int) -> None:
+        """Name the operation of a batch that this is about."""
+        self.details["index"] = index
 
     def body(self) -> dict[str, Any]:
         """The one shape every error is answered in."""
@@ -154,6 +163,34 @@ class PathNotAllowed(BadRequest):
     hint = "Use a path relative to the data directory, or have the root allowed with --allow-root."
 
 
+class InvalidAt(BadRequest):
+    """This is neither a revision nor a time."""
+
+    code = "invalid_at"
+    hint = "Give a revision in digits, or an ISO 8601 time such as 2026-01-31T12:00:00Z."
+
+
+class RevisionUnknown(BadRequest):
+    """There is no such revision yet."""
+
+    code = "revision_unknown"
+    hint = "The answer to any write has the latest one in `x-revision`."
+
+
+class InvalidPatch(BadRequest):
+    """The patch is not valid."""
+
+    code = "invalid_patch"
+    hint = "RFC 6902 says what a JSON Patch is; its paths begin with the key: `/hp`."
+
+
+class InvalidOperation(BadRequest):
+    """An operation of the batch is not valid."""
+
+    code = "invalid_operation"
+    hint = "API.md lists the operations and their fields."
+
+
 class NotFound(ValueTrackerError):
     """Not found."""
 
@@ -231,6 +268,50 @@ class PathDiffers(Conflict):
     hint = "Deregister it first, or leave dbPath out."
 
 
+class TypeConflict(Conflict):
+    """The value is not of a type this can be done with."""
+
+    code = "type_conflict"
+    hint = "Read the value; nothing was changed."
+
+
+class NumberLeftRange(Conflict):
+    """The result is outside the range that can be kept exactly."""
+
+    code = "number_out_of_range"
+    hint = "Integers go from -2^63 to 2^64-1; nothing was changed."
+
+
+class PatchFailed(Conflict):
+    """The patch names a place that is not there."""
+
+    code = "patch_failed"
+    hint = "Read the values and patch what is there; nothing was changed."
+
+
+class PatchTestFailed(Conflict):
+    """A test of the patch failed."""
+
+    code = "test_failed"
+    hint = "Read the values again; nothing was changed."
+
+
+class Compacted(ValueTrackerError):
+    """That far back the log has been folded."""
+
+    status = 410
+    code = "compacted"
+    hint = "`details.oldest` is the oldest revision that can be read."
+
+
+class RevisionConflict(ValueTrackerError):
+    """It has changed since you last read it."""
+
+    status = 412
+    code = "revision_conflict"
+    hint = "Read it again and retry with its current revision."
+
+
 class TooLarge(ValueTrackerError):
     """Too large."""
 
@@ -258,6 +339,14 @@ class UnsupportedMediaType(ValueTrackerError):
     status = 415
     code = "unsupported_media_type"
     hint = "Send JSON in UTF-8, uncompressed, with `Content-Type: application/json`."
+
+
+class IdempotencyMismatch(ValueTrackerError):
+    """This Idempotency-Key was used for another request."""
+
+    status = 422
+    code = "idempotency_mismatch"
+    hint = "Use a new key for every new request."
 
 
 class Unavailable(ValueTrackerError):

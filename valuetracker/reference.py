@@ -13,7 +13,15 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 import orjson
 
 from valuetracker import __version__, errors
-from valuetracker.endpoints import PATH_KINDS, AnyKeys, Document, Endpoint, Field
+from valuetracker.endpoints import (
+    PATH_KINDS,
+    AnyDocument,
+    AnyKeys,
+    Document,
+    Endpoint,
+    Field,
+    Stream,
+)
 from valuetracker.errors import ValueTrackerError
 from valuetracker.model import Error
 from valuetracker.settings import PREFIX
@@ -56,6 +64,25 @@ it led to. Each request that changes something makes the next revision; one that
 nothing (setting a name it already has) makes none. Setting a key is a change even if the
 value is equal.
 
+**Revisions.** One counter per extension, one number per request that changes something,
+never reused. Reads answer an `ETag`, the revision at which what was read last changed (the
+key, the instance with its values, the character with its instances; of lists, the latest
+revision); with `If-None-Match` they answer `304` while that has not moved. `?at=` reads the
+state at a revision or a time. Every change is kept until `POST /compact` folds it.
+
+**Writing headers.** Text in them is percent-encoded UTF-8, like a path segment.
+
+- `If-Match: "42"` writes only if what the request addresses (the key for single-key writes,
+  else the instance or the character) has not changed after revision 42; else `412
+  revision_conflict` with `details {{expected, current}}`. Not on `/batch` and `/compact`.
+- `Idempotency-Key` makes it safe to send a request again: the same key and request get the
+  first answer, with `idempotency-replayed: true` and no new revision; the same key with
+  another request is `422 idempotency_mismatch`. A request is its method, path with query,
+  content type, body, anchor and actor. Kept for a day at least. Refused requests are not
+  remembered.
+- `x-actor` says who makes the change: `extension`, or `user` for a person's edit.
+- `x-message-id`, `x-swipe-id` and `x-chat-id` anchor the change to a place in a chat.
+
 **Times** are ISO 8601 in UTC with milliseconds. Order never depends on the clock: lists
 are in the order in which things were created.
 
@@ -78,6 +105,16 @@ for its extension only. The file is left as it is. Put a good copy in its place 
 found at the next request; or give it up with `DELETE /register` and `purge`.
 """
 
+# What a writing request may say beside what it asks for.
+WRITE_HEADERS = {
+    "if-match": 'Write only if what is addressed has not changed after this revision: `"42"`.',
+    "idempotency-key": "Makes it safe to send the request again.",
+    "x-actor": "Who makes the change: `extension` (the default), or `user` for a person.",
+    "x-chat-id": "The chat the caller is in.",
+    "x-message-id": "The message the change belongs to.",
+    "x-swipe-id": "The swipe of that message; `0` if not said.",
+}
+
 # What any route may answer, whatever it does.
 COMMON: tuple[type[ValueTrackerError], ...] = (
     errors.InvalidPath,
@@ -91,6 +128,10 @@ WITH_HEADER: tuple[type[ValueTrackerError], ...] = (
     errors.InvalidExtensionId,
     errors.ExtensionNotRegistered,
 )
+WRITING: tuple[type[ValueTrackerError], ...] = (
+    errors.InvalidHeader,
+    errors.IdempotencyMismatch,
+)
 WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
     errors.DatabaseDamaged,
     errors.DatabaseTooNew,
@@ -101,8 +142,10 @@ WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
 def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
     """Everything an endpoint may refuse with, by status, its own first."""
     found = [*endpoint.raises]
-    if endpoint.extension == "header":
+    if endpoint.extension in ("header", "either"):
         found += WITH_HEADER
+    if endpoint.writes:
+        found += WRITING
     if endpoint.extension != "none" or "extension" in endpoint.path or "register" in endpoint.path:
         found += WITH_DATABASE
         if endpoint.methods != ("GET",):
@@ -170,7 +213,7 @@ def _operation(
     if endpoint.body:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": body_schema(endpoint.body)}},
+            "content": body_content(endpoint.body),
         }
     return operation
 
@@ -187,6 +230,18 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "schema": PATH_KINDS["extension"].schema,
             }
         )
+    if endpoint.writes:
+        parameters += [
+            {
+                "name": name,
+                "in": "header",
+                "required": False,
+                "description": description,
+                "schema": {"type": "string"},
+            }
+            for name, description in WRITE_HEADERS.items()
+            if name != "if-match" or endpoint.conditional
+        ]
     for name in path_parameters(endpoint):
         parameters.append(
             {"name": name, "in": "path", "required": True, "schema": PATH_KINDS[name].schema}
@@ -211,7 +266,9 @@ def path_parameters(endpoint: Endpoint) -> list[str]:
 def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.status != 204:
-        if endpoint.returns is Document:
+        if endpoint.returns is Stream:
+            success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        elif endpoint.returns is Document:
             media_type = "text/html" if endpoint.path == "/docs" else "application/json"
             success["content"] = {media_type: {"schema": {}}}
         else:
@@ -227,6 +284,12 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
         }
     return responses
+
+
+def body_content(body: tuple[Field, ...] | AnyKeys | AnyDocument) -> dict[str, Any]:
+    if isinstance(body, AnyDocument):
+        return {name: {"schema": schema} for name, schema in body.media_types.items()}
+    return {"application/json": {"schema": body_schema(body)}}
 
 
 def body_schema(body: tuple[Field, ...] | AnyKeys) -> dict[str, Any]:
@@ -248,6 +311,7 @@ def _field_schema(each: Field) -> dict[str, Any]:
 SCALARS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
+    float: {"type": "number"},
     bool: {"type": "boolean"},
     type(None): {"type": "null"},
     Any: {},
@@ -312,6 +376,8 @@ def _endpoint_markdown(endpoint: Endpoint) -> str:
         lines += [endpoint.description, ""]
     if isinstance(endpoint.body, AnyKeys):
         lines += [f"Body: an object. {endpoint.body.description}", ""]
+    elif isinstance(endpoint.body, AnyDocument):
+        lines += [f"Body: {endpoint.body.description}", ""]
     elif endpoint.body:
         lines += ["Body:", "", *(_field_markdown(each) for each in endpoint.body), ""]
     if endpoint.query:
@@ -334,6 +400,8 @@ def _type_name(kind: Any) -> str:
         return "without a body"
     if kind is Document:
         return "with a document"
+    if kind is Stream:
+        return "with a stream of events, each a [`FeedEvent`](#feedevent)"
     if get_origin(kind) is list:
         return f"with a list of {_type_name(get_args(kind)[0]).removeprefix('with ')}"
     if get_origin(kind) is dict:
@@ -345,7 +413,7 @@ def _records_markdown(sections: Sections) -> str:
     schemas: dict[str, Any] = {}
     for endpoints in sections.values():
         for endpoint in endpoints:
-            if endpoint.returns not in (None, Document):
+            if endpoint.returns not in (None, Document, Stream):
                 schema_of(endpoint.returns, schemas)
     lines = ["## Records", ""]
     for name in sorted(schemas):
@@ -426,9 +494,8 @@ def _endpoint_html(endpoint: Endpoint) -> str:
     parts.append(f"<p>{_prose(endpoint.summary)}</p>")
     if endpoint.description:
         parts += [f"<p>{_prose(each)}</p>" for each in endpoint.description.split("\n\n")]
-    fields = (
-        endpoint.query if isinstance(endpoint.body, AnyKeys) else endpoint.body + endpoint.query
-    )
+    body = endpoint.body if isinstance(endpoint.body, tuple) else ()
+    fields = body + endpoint.query
     if fields:
         items = "".join(f"<li>{_prose(_field_markdown(each)[2:])}</li>" for each in fields)
         parts.append(f"<ul>{items}</ul>")

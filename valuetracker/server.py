@@ -66,6 +66,11 @@ class Server(uvicorn.Server):
         if self.started:
             print(f"Value Tracker listening on {url_of(self._listener)}", flush=True)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Readers of the feed would otherwise be waited for, and they never end.
+        self._app.state.end_feeds()
+        await super().shutdown(sockets=sockets)
+
     def run_until_stopped(self) -> None:
         # uvicorn raises the signal again once it has shut down; by then it has been
         # obeyed, and the exit code is to say so.

@@ -61,6 +61,12 @@ class Settings:
     cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
     open_databases: int = _setting(64, "How many extensions' databases stay open at once.")
     readers: int = _setting(2, "Reading connections per open database.")
+    keep_revisions: int = _setting(
+        0, "Fold the log of each extension to this many revisions, hourly; 0 keeps all."
+    )
+    keep_days: int = _setting(
+        0, "Fold the log of each extension to this many days, hourly; 0 keeps all."
+    )
     shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
 
 

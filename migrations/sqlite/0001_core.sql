@@ -10,9 +10,11 @@ CREATE TABLE file (
 
 -- One row: where the log ends. Numbers are handed out from here and never reused:
 -- `revision` per request that changes something, `place` per row that comes into being,
--- `change` per row of the log. The counts let a list notice that it is not whole.
+-- `change` per row of the log. `oldest` is the oldest revision that can still be read:
+-- what lies below it has been folded. The counts let a list notice that it is not whole.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
+    oldest     INTEGER NOT NULL,
     place      INTEGER NOT NULL,
     change     INTEGER NOT NULL,
     characters INTEGER NOT NULL,
@@ -70,23 +72,57 @@ CREATE UNIQUE INDEX data_by_key ON data (instance_id, key);
 CREATE TABLE revisions (
     revision INTEGER PRIMARY KEY,
     at       TEXT NOT NULL,
+    actor    TEXT NOT NULL,
     first    INTEGER NOT NULL,
     changes  INTEGER NOT NULL,
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- One row is one thing that one revision changed. `space` says what `owner` and `key`
--- name: a value (`data`, an instance, its key), or a `character` or an `instance` itself.
--- `after` is JSON text; NULL means it was gone afterwards, which is not the JSON null.
+-- One row is one thing that one revision changed.
+--
+-- `space` says what `owner` and `key` name: a value (`data`, an instance, its key), or a
+-- `character` or an `instance` itself. `op` is what was asked for, `operand` what it was
+-- asked with (NULL where `after` says it all). `after` and `place` are the row as it was
+-- then; NULL means it was gone, which is not the JSON null. `parent` is the character an
+-- instance then belonged to.
+--
+-- The anchor is (`chat_id`, `message_id`, `swipe`). `effect` says whether the change took
+-- effect when it was written, `live` whether the place it is anchored to is visible now.
 CREATE TABLE changes (
-    change   INTEGER PRIMARY KEY,
-    revision INTEGER NOT NULL,
-    space    TEXT NOT NULL,
-    owner    TEXT NOT NULL,
-    key      TEXT NOT NULL,
-    op       TEXT NOT NULL,
-    after    TEXT,
-    checksum INTEGER NOT NULL
+    change     INTEGER PRIMARY KEY,
+    revision   INTEGER NOT NULL,
+    space      TEXT NOT NULL,
+    owner      TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    op         TEXT NOT NULL,
+    operand    TEXT,
+    after      TEXT,
+    place      INTEGER,
+    parent     TEXT,
+    chat_id    TEXT,
+    message_id TEXT,
+    swipe      TEXT,
+    effect     INTEGER NOT NULL,
+    live       INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX changes_of ON changes (owner, key, space, change);
+-- The state at a moment is, key by key, the last change that took effect up to it.
+CREATE INDEX changes_of_key ON changes (owner, key, space, change);
+-- History is by instance, newest first.
+CREATE INDEX changes_of_owner ON changes (owner, change);
+CREATE INDEX changes_of_parent ON changes (parent, owner) WHERE parent IS NOT NULL;
+
+-- One row is one request that carried an Idempotency-Key and succeeded: which request it
+-- was, and what it was answered.
+CREATE TABLE requests (
+    key         TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    at          TEXT NOT NULL,
+    revision    INTEGER NOT NULL,
+    status      INTEGER NOT NULL,
+    body        TEXT NOT NULL,
+    checksum    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX requests_by_time ON requests (at);

@@ -7,7 +7,17 @@ its name with the verb, so a search for `set_value` shows the whole feature.
 
 from __future__ import annotations
 
-from valuetracker.api import characters, cross_extension, data, extensions, instances, service
+from valuetracker.api import (
+    batch,
+    characters,
+    cross_extension,
+    data,
+    extensions,
+    feed,
+    history,
+    instances,
+    service,
+)
 from valuetracker.endpoints import Endpoint
 
 # By noun, in the order of API.md.
@@ -16,6 +26,9 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "Characters": characters.ENDPOINTS,
     "Instances": instances.ENDPOINTS,
     "Data": data.ENDPOINTS,
+    "Batches": batch.ENDPOINTS,
+    "The past": history.ENDPOINTS,
+    "The feed": feed.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,
     "The server": service.ENDPOINTS,
 }

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import CHARACTER_ID, NAME, Call, Endpoint, Field
-from valuetracker.errors import CharacterNotFound, InvalidBody, InvalidId, InvalidName
+from valuetracker.endpoints import AT_FIELD, CHARACTER_ID, NAME, PAST, Call, Endpoint, Field
+from valuetracker.errors import (
+    CharacterNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidName,
+    RevisionConflict,
+)
 from valuetracker.model import Character, FullCharacter, Success
 from valuetracker.store import characters
 
@@ -16,8 +22,12 @@ async def list_characters(call: Call) -> Any:
 
 
 async def get_character(call: Call) -> Any:
-    """Read a character with all its instances and their values."""
-    return await call.read(characters.get_character, call.path["character"])
+    """
+    Read a character with all its instances and their values.
+
+    With `at`, as it was then, also if it has been deleted since.
+    """
+    return await call.read(characters.get_character, call.path["character"], call.query.get("at"))
 
 
 async def put_character(call: Call) -> Any:
@@ -45,20 +55,21 @@ ENDPOINTS = [
             Field("id", CHARACTER_ID, "The character's id."),
             Field("name", NAME, "A name to show.", required=False, nullable=True),
         ),
-        raises=(InvalidBody, InvalidId, InvalidName),
+        raises=(InvalidBody, InvalidId, InvalidName, RevisionConflict),
     ),
     Endpoint(
         ("GET",),
         "/characters/{character}",
         get_character,
         returns=FullCharacter,
-        raises=(InvalidId, CharacterNotFound),
+        query=(AT_FIELD,),
+        raises=(InvalidId, CharacterNotFound, *PAST),
     ),
     Endpoint(
         ("DELETE",),
         "/characters/{character}",
         delete_character,
         returns=Success,
-        raises=(InvalidId, CharacterNotFound),
+        raises=(InvalidId, CharacterNotFound, RevisionConflict),
     ),
 ]

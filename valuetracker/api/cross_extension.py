@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from valuetracker.api import characters, data, instances
+from valuetracker.api import characters, data, history, instances
 from valuetracker.endpoints import Endpoint
 from valuetracker.errors import ExtensionNotRegistered, InvalidExtensionId
 
@@ -36,4 +36,5 @@ ENDPOINTS = [
     *_reads(instances.ENDPOINTS, "characters"),
     *_reads(instances.ENDPOINTS, "instances"),
     *_reads(data.ENDPOINTS, "instances"),
+    *_reads(history.ENDPOINTS, "instances"),
 ]

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import KEY, KEYS, VALUE, AnyKeys, Call, Endpoint, Field
+from valuetracker.endpoints import (
+    AT_FIELD,
+    KEY,
+    KEYS,
+    PAST,
+    VALUE,
+    AnyDocument,
+    AnyKeys,
+    Call,
+    Endpoint,
+    Field,
+    check_key_count,
+)
 from valuetracker.errors import (
     DataKeyNotFound,
     InstanceNotFound,
     InvalidBody,
     InvalidId,
     InvalidKey,
+    InvalidPatch,
     NumberOutOfRange,
+    PatchFailed,
+    PatchTestFailed,
+    RevisionConflict,
     TooDeep,
     TooManyKeys,
+    UnsupportedMediaType,
     ValueTooLarge,
 )
 from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store import data
+from valuetracker.store.patch import PATCH_OPERATIONS
 
 
 async def list_values(call: Call) -> Any:
@@ -25,14 +43,20 @@ async def list_values(call: Call) -> Any:
     Read all values of an instance.
 
     Each key stands where it last came into being; an update keeps its place. An unknown
-    instance has none.
+    instance has none. With `at`, as they were then, also of a deleted instance.
     """
-    return await call.read(data.list_values, call.path["instance"])
+    return await call.read(data.list_values, call.path["instance"], call.query.get("at"))
 
 
 async def find_value(call: Call) -> Any:
-    """Read one key, as an object of that key; an absent one gives an empty object."""
-    return await call.read(data.find_value, call.path["instance"], call.path["key"])
+    """
+    Read one key, as an object of that key; an absent one gives an empty object.
+
+    With `at`, as it was then.
+    """
+    return await call.read(
+        data.find_value, call.path["instance"], call.path["key"], call.query.get("at")
+    )
 
 
 async def set_value(call: Call) -> Any:
@@ -75,6 +99,37 @@ async def remove_values(call: Call) -> Any:
     return await call.write(data.remove_values, call.path["instance"], call.body["keys"])
 
 
+async def patch_values(call: Call) -> Any:
+    """
+    Change values with a patch, all of it or nothing; answers all values.
+
+    As `application/merge-patch+json` (RFC 7396, also for plain `application/json`): objects
+    are merged deeply, null removes, anything else replaces. As
+    `application/json-patch+json` (RFC 6902): paths begin with the key, as in
+    `/outfit/top`; a failed `test` is `409`.
+    """
+    instance_id = call.path["instance"]
+    if call.media_type == JSON_PATCH:
+        if not isinstance(call.document, list):
+            raise InvalidPatch("A JSON Patch must be an array of operations.")
+        return await call.write(data.json_patch_values, instance_id, call.document)
+    if call.media_type not in (MERGE_PATCH, "application/json"):
+        raise UnsupportedMediaType(f"A patch is sent as {MERGE_PATCH} or {JSON_PATCH}.")
+    if not isinstance(call.document, dict):
+        raise InvalidBody("A merge patch of values must be a JSON object.")
+    check_key_count(len(call.document))
+    patch = {KEY.parse(key): value for key, value in call.document.items()}
+    return await call.write(data.merge_patch_values, instance_id, patch)
+
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+PATCHES: dict[str, dict[str, Any]] = {
+    MERGE_PATCH: {"type": "object"},
+    "application/json": {"type": "object"},
+    JSON_PATCH: {"type": "array", "items": {"type": "object"}, "maxItems": PATCH_OPERATIONS},
+}
+
 VALUE_REFUSALS = (
     InvalidBody,
     InvalidId,
@@ -82,6 +137,7 @@ VALUE_REFUSALS = (
     NumberOutOfRange,
     TooDeep,
     InstanceNotFound,
+    RevisionConflict,
     ValueTooLarge,
 )
 
@@ -91,14 +147,16 @@ ENDPOINTS = [
         "/instances/{instance}/data",
         list_values,
         returns=Values,
-        raises=(InvalidId,),
+        query=(AT_FIELD,),
+        raises=(InvalidId, *PAST),
     ),
     Endpoint(
         ("GET",),
         "/instances/{instance}/data/{key}",
         find_value,
         returns=Values,
-        raises=(InvalidId, InvalidKey),
+        query=(AT_FIELD,),
+        raises=(InvalidId, InvalidKey, *PAST),
     ),
     Endpoint(
         ("POST", "PUT"),
@@ -113,14 +171,14 @@ ENDPOINTS = [
         "/instances/{instance}/data/{key}",
         remove_value,
         returns=Success,
-        raises=(InvalidId, InvalidKey, DataKeyNotFound),
+        raises=(InvalidId, InvalidKey, DataKeyNotFound, RevisionConflict),
     ),
     Endpoint(
         ("DELETE",),
         "/instances/{instance}/data",
         clear_values,
         returns=Success,
-        raises=(InvalidId, InstanceNotFound),
+        raises=(InvalidId, InstanceNotFound, RevisionConflict),
     ),
     Endpoint(
         ("PUT",),
@@ -139,11 +197,26 @@ ENDPOINTS = [
         raises=(*VALUE_REFUSALS, TooManyKeys),
     ),
     Endpoint(
+        ("PATCH",),
+        "/instances/{instance}/data",
+        patch_values,
+        returns=Values,
+        body=AnyDocument("A merge patch or a JSON Patch.", PATCHES),
+        raises=(*VALUE_REFUSALS, TooManyKeys, InvalidPatch, PatchFailed, PatchTestFailed),
+    ),
+    Endpoint(
         ("PUT",),
         "/instances/{instance}/data/remove",
         remove_values,
         returns=Removed,
         body=(Field("keys", KEYS, "The keys to remove."),),
-        raises=(InvalidBody, InvalidId, InvalidKey, TooManyKeys, InstanceNotFound),
+        raises=(
+            InvalidBody,
+            InvalidId,
+            InvalidKey,
+            TooManyKeys,
+            InstanceNotFound,
+            RevisionConflict,
+        ),
     ),
 ]

@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.endpoints import (
+    AT_FIELD,
     CHARACTER_ID,
     CHAT_ID,
     INSTANCE_ID,
     NAME,
+    PAST,
     Call,
     Endpoint,
     Field,
 )
-from valuetracker.errors import InstanceNotFound, InvalidBody, InvalidId, InvalidName, InvalidQuery
+from valuetracker.errors import (
+    InstanceNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidName,
+    InvalidQuery,
+    RevisionConflict,
+)
 from valuetracker.model import Deleted, FullInstance, Instance, Success
 from valuetracker.store import instances
 
@@ -56,8 +65,12 @@ async def put_instance(call: Call) -> Any:
 
 
 async def get_instance(call: Call) -> Any:
-    """Read an instance with its values."""
-    return await call.read(instances.get_instance, call.path["instance"])
+    """
+    Read an instance with its values.
+
+    With `at`, as it was then, also if it has been deleted since.
+    """
+    return await call.read(instances.get_instance, call.path["instance"], call.query.get("at"))
 
 
 async def delete_instance(call: Call) -> Any:
@@ -88,21 +101,22 @@ ENDPOINTS = [
             Field("name", NAME, "A name to show.", required=False, nullable=True),
             Field("chatId", CHAT_ID, "The chat it belongs to.", required=False, nullable=True),
         ),
-        raises=(InvalidBody, InvalidId, InvalidName),
+        raises=(InvalidBody, InvalidId, InvalidName, RevisionConflict),
     ),
     Endpoint(
         ("GET",),
         "/instances/{instance}",
         get_instance,
         returns=FullInstance,
-        raises=(InvalidId, InstanceNotFound),
+        query=(AT_FIELD,),
+        raises=(InvalidId, InstanceNotFound, *PAST),
     ),
     Endpoint(
         ("DELETE",),
         "/instances/{instance}",
         delete_instance,
         returns=Success,
-        raises=(InvalidId, InstanceNotFound),
+        raises=(InvalidId, InstanceNotFound, RevisionConflict),
     ),
     Endpoint(
         ("GET",),
@@ -116,6 +130,6 @@ ENDPOINTS = [
         "/characters/{character}/instances",
         delete_instances_of,
         returns=Deleted,
-        raises=(InvalidId,),
+        raises=(InvalidId, RevisionConflict),
     ),
 ]

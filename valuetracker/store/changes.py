@@ -1,12 +1,38 @@
 """
 What a verb can ask `tx.apply` to do, one class per kind of change.
 
-`op` is what the log will call it. Values are canonical JSON text.
+`op` is what the log will call it, and `operand` what it was asked with, where the result
+does not say it. Values are canonical JSON text.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Anchor:
+    """The place in a chat a change was made at: a message, and one of its swipes."""
+
+    message_id: str
+    swipe: str = "0"
+
+
+@dataclass(slots=True, frozen=True)
+class Context:
+    """What a request says beside what it asks for."""
+
+    actor: str = "extension"
+    anchor: Anchor | None = None
+    # The chat the caller believes to be in.
+    chat_id: str | None = None
+    # The revision after which the caller has seen no change (`If-Match`).
+    expected: int | None = None
+    idempotency_key: str | None = None
+    fingerprint: str = ""
+
+
+NO_CONTEXT = Context()
 
 
 @dataclass(slots=True, frozen=True)
@@ -17,6 +43,11 @@ class SetValue:
     key: str
     value: str
     op: str = "set"
+    operand: str | None = None
+    # Where this one change is anchored, if elsewhere than its request.
+    anchor: Anchor | None = None
+    # Some changes belong to no message, whatever the request says.
+    anchored: bool = True
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,6 +57,9 @@ class RemoveValue:
     instance_id: str
     key: str
     op: str = "remove"
+    operand: str | None = None
+    anchor: Anchor | None = None
+    anchored: bool = True
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import orjson
+
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound, DatabaseDamaged
-from valuetracker.model import Character, FullCharacter, FullInstance, Success
+from valuetracker.model import Character, FullCharacter, FullInstance, Instance, Success
 from valuetracker.store import statements as sql
 from valuetracker.store.changes import DropCharacter, PutCharacter
-from valuetracker.store.instances import removal_of
-from valuetracker.store.ledger import ALL_CHARACTERS, Ledger, character_tag
-from valuetracker.store.rows import CharacterRow, DataRow, InstanceRow, values_record
+from valuetracker.store.instances import expect_character, removal_of
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.log import At, character_at, find_moment, instances_at, values_at
+from valuetracker.store.rows import (
+    CharacterRow,
+    DataRow,
+    InstanceRow,
+    former_values_record,
+    values_record,
+)
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.tags import ALL_CHARACTERS, character_tag
 
 SELECT_CHARACTERS = Statement(
     """
@@ -39,7 +51,9 @@ SELECT_VALUES_OF_CHARACTER = Statement(
 )
 
 
-async def get_character(tx: Snapshot, character_id: str) -> FullCharacter:
+async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -> FullCharacter:
+    if at is not None:
+        return await _get_character_at(tx, character_id, at)
     tx.depends_on(character_tag(character_id))
     character = await tx.find_character(character_id)
     if character is None:
@@ -52,6 +66,7 @@ async def get_character(tx: Snapshot, character_id: str) -> FullCharacter:
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHARACTER, character_id=character_id):
         value = DataRow(*row).verify()
         values[value.instance_id].append(value)
+    tx.etag = max([character.revision, *(instance.revision for instance in instances)])
     full: list[FullInstance] = []
     for instance in instances:
         instance.verify_values(values[instance.id])
@@ -59,8 +74,27 @@ async def get_character(tx: Snapshot, character_id: str) -> FullCharacter:
     return {"character": character.record(), "instances": full}
 
 
+async def _get_character_at(tx: Snapshot, character_id: str, at: At) -> FullCharacter:
+    moment = await find_moment(tx, at)
+    tx.etag = moment.revision
+    character = await character_at(tx, character_id, moment)
+    if character is None:
+        raise CharacterNotFound()
+    instances: list[FullInstance] = []
+    for change in await instances_at(tx, character_id, moment):
+        values = await values_at(tx, change.owner, moment)
+        instances.append(
+            {
+                "instance": cast(Instance, orjson.Fragment(change.after or "null")),
+                "data": former_values_record(values),
+            }
+        )
+    return {"character": character, "instances": instances}
+
+
 async def put_character(tx: Ledger, character_id: str, name: str | None) -> Character:
     old = await tx.find_character(character_id)
+    await expect_character(tx, character_id)
     if old is not None and (not name or name == old.name):
         return old.record()
     await tx.apply(
@@ -81,6 +115,7 @@ async def put_character(tx: Ledger, character_id: str, name: str | None) -> Char
 async def delete_character(tx: Ledger, character_id: str) -> Success:
     if await tx.find_character(character_id) is None:
         raise CharacterNotFound()
+    await expect_character(tx, character_id)
     instances = await tx.list_instances_of(character_id)
     changes = [change for each in instances for change in await removal_of(tx, each.id)]
     await tx.apply([*changes, DropCharacter(character_id)])

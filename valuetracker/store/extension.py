@@ -19,13 +19,14 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from valuetracker.engine import Database, Transaction
 from valuetracker.errors import ValueTrackerError
-from valuetracker.store.ledger import Commit, Tag, WriteJob, Written
+from valuetracker.store.changes import NO_CONTEXT, Context
+from valuetracker.store.feed import Feed
+from valuetracker.store.ledger import Commit, WriteJob, Written
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.tags import EVERYTHING, Tag
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-EVERYTHING: Tag = ("everything",)
 
 
 @dataclass(slots=True)
@@ -34,6 +35,7 @@ class Reading(Generic[T]):
 
     result: T
     revision: int
+    etag: int | None
     tags: frozenset[Tag]
     keepable: bool
 
@@ -57,13 +59,14 @@ class Extension:
         self._committed = committed
         self._waiting: list[asyncio.Future[None]] = []
         self._unused = asyncio.Event()
+        self.feed = Feed(self)
 
     def apply_commit(self, commit: Commit) -> None:
         """Told by the engine, on the event loop, in order, before any answer goes out."""
         self.revision = commit.revision
         self._commits += 1
-        commit.tags.add(EVERYTHING)
         self._committed(self, commit)
+        self.feed.committed(commit)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
@@ -91,14 +94,21 @@ class Extension:
         if isinstance(result, ValueTrackerError):
             raise result
         keepable = commits == self._commits and revision == self.revision
-        return Reading(result, revision, frozenset(snapshot.tags or {EVERYTHING}), keepable)
+        tags = frozenset(snapshot.tags or {EVERYTHING})
+        return Reading(result, revision, snapshot.etag, tags, keepable)
+
+    async def read_result(self, verb: Any, *arguments: Any) -> Any:
+        return (await self.read(verb, *arguments)).result
 
     async def write(
         self,
         verb: Callable[..., Coroutine[Any, Any, Any]],
         *arguments: Any,
+        context: Context = NO_CONTEXT,
+        status: int = 200,
     ) -> Written:
-        written: Written = await self.database.write(WriteJob(verb, arguments))
+        job = WriteJob(verb, arguments, context, status)
+        written: Written = await self.database.write(job)
         return written
 
     async def _next_commit(self) -> None:
@@ -116,8 +126,9 @@ class Extension:
         if not self.users:
             self._unused.set()
 
-    async def close(self) -> None:
-        """Close once nobody uses it; nobody may enter any more."""
+    async def close(self, reason: str) -> None:
+        """Close once nobody uses it; nobody may enter any more, and feeds are ended."""
+        self.feed.end(reason)
         while self.users:
             self._unused.clear()
             await self._unused.wait()

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from valuetracker.errors import (
 )
 from valuetracker.model import ExtensionSummary, now
 from valuetracker.store import adoption
+from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.extension import Extension
 from valuetracker.store.ledger import Commit, Ledger, WriteJob, load_head, make_head
 from valuetracker.store.memory import Memory
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 # The registry hears of an extension's revision when it closes and this often in between,
 # so what it knows lags behind by little more than this.
 NOTED_EVERY = 1_000
+TIDY_SECONDS = 3_600
 
 
 class Engine(Protocol):
@@ -63,7 +65,13 @@ class Engine(Protocol):
 class Extensions:
     """All extensions of one data directory."""
 
-    def __init__(self, engine: Engine, memory: Memory[Any], open_limit: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        memory: Memory[Any],
+        open_limit: int,
+        retention: Sequence[Keep] = (),
+    ) -> None:
         self.engine = engine
         self.memory = memory
         self._open_limit = max(1, open_limit)
@@ -71,6 +79,8 @@ class Extensions:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._registering = asyncio.Lock()
         self._clock = 0
+        self._retention = retention
+        self._tidying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._registry: Registry | None = None
 
@@ -83,14 +93,24 @@ class Extensions:
         registry = Registry(await self.engine.start(now()))
         await registry.load()
         self._registry = registry
+        if self._retention:
+            self._tidying = asyncio.get_running_loop().create_task(self._tidy_hourly())
 
     async def stop(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.wait([self._tidying])
         for extension in list(self._open.values()):
             await self._close(extension)
         while self._background:
             await asyncio.wait(self._background)
         await self.registry.close()
         await self.engine.stop()
+
+    def end_feeds(self) -> None:
+        """Let the readers of feeds go: the server is about to stop."""
+        for extension in self._open.values():
+            extension.feed.end("closed")
 
     # Using one
 
@@ -180,12 +200,34 @@ class Extensions:
             ):
                 await self._take_out(extension)
 
-    async def _take_out(self, extension: Extension) -> None:
+    async def _take_out(self, extension: Extension, reason: str = "closed") -> None:
         """Close it, under its lock: nobody can enter or open it again meanwhile."""
         del self._open[extension.id]
-        await extension.close()
+        await extension.close(reason)
         self.memory.forget_all(extension)
         await self._note(extension)
+
+    # Tidying
+
+    async def _tidy_hourly(self) -> None:
+        while True:
+            await self.fold_all()
+            await asyncio.sleep(TIDY_SECONDS)
+
+    async def fold_all(self) -> None:
+        """Fold the logs of all extensions to what the settings say is kept."""
+        for record in self.registry.registered():
+            try:
+                extension = await self.enter(record.id)
+            except ValueTrackerError:
+                continue
+            try:
+                for keep in self._retention:
+                    await extension.write(compact, keep)
+            except ValueTrackerError as error:
+                logger.error(error.message, extra={"extension": record.id, "code": error.code})
+            finally:
+                self.leave(extension)
 
     # Registering
 
@@ -266,7 +308,7 @@ class Extensions:
             extension = self._open.get(extension_id)
             if extension is not None:
                 # Writes in flight are finished and answered before the door closes.
-                await self._take_out(extension)
+                await self._take_out(extension, "gone")
                 known = replace(known, revision=max(known.revision, extension.revision))
             if purge and known.location is not None:
                 known = await self._purge(known, known.location)

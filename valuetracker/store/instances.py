@@ -12,9 +12,11 @@ from valuetracker.store.changes import (
     PutInstance,
     RemoveValue,
 )
-from valuetracker.store.ledger import ALL_INSTANCES, Ledger, instance_tag
-from valuetracker.store.rows import InstanceRow, values_record
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.log import At, find_moment, instance_at, values_at
+from valuetracker.store.rows import InstanceRow, former_values_record, values_record
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.tags import ALL_INSTANCES, instance_tag
 
 # A filter that is NULL lets everything through.
 SELECT_INSTANCES = Statement(
@@ -37,11 +39,20 @@ async def list_instances(
     return [InstanceRow(*row).verify().record() for row in rows]
 
 
-async def get_instance(tx: Snapshot, instance_id: str) -> FullInstance:
+async def get_instance(tx: Snapshot, instance_id: str, at: At | None = None) -> FullInstance:
+    if at is not None:
+        moment = await find_moment(tx, at)
+        tx.etag = moment.revision
+        former = await instance_at(tx, instance_id, moment)
+        if former is None:
+            raise InstanceNotFound()
+        values = await values_at(tx, instance_id, moment)
+        return {"instance": former, "data": former_values_record(values)}
     tx.depends_on(instance_tag(instance_id))
     instance = await tx.find_instance(instance_id)
     if instance is None:
         raise InstanceNotFound()
+    tx.etag = instance.revision
     return {
         "instance": instance.record(),
         "data": values_record(await tx.list_values(instance)),
@@ -63,6 +74,7 @@ async def put_instance(
     chat_id: str | Keep | None = KEEP,
 ) -> Instance:
     old = await tx.find_instance(instance_id)
+    await expect_instance(tx, instance_id)
     changes: list[Change] = []
     if await tx.find_character(character_id) is None:
         changes.append(PutCharacter(character_id, None, created_at=tx.now, updated_at=tx.now))
@@ -91,11 +103,13 @@ async def put_instance(
 async def delete_instance(tx: Ledger, instance_id: str) -> Success:
     if await tx.find_instance(instance_id) is None:
         raise InstanceNotFound()
+    await expect_instance(tx, instance_id)
     await tx.apply(await removal_of(tx, instance_id))
     return {"success": True}
 
 
 async def delete_instances_of(tx: Ledger, character_id: str) -> Deleted:
+    await expect_character(tx, character_id)
     instances = await tx.list_instances_of(character_id)
     await tx.apply([change for each in instances for change in await removal_of(tx, each.id)])
     return {"success": True, "deletedCount": len(instances)}
@@ -104,4 +118,29 @@ async def delete_instances_of(tx: Ledger, character_id: str) -> Deleted:
 async def removal_of(tx: Ledger, instance_id: str) -> list[Change]:
     """The changes that take an instance away: each of its values, then itself."""
     values = await tx.list_values(instance_id)
-    return [*(RemoveValue(instance_id, row.key) for row in values), DropInstance(instance_id)]
+    return [
+        *(RemoveValue(instance_id, row.key, anchored=False) for row in values),
+        DropInstance(instance_id),
+    ]
+
+
+async def expect_instance(tx: Ledger, instance_id: str) -> None:
+    """Refuse if the instance or any of its values changed after what the caller saw."""
+    if tx.context.expected is not None:
+        instance = await tx.find_instance(instance_id)
+        tx.expect(
+            instance.revision
+            if instance is not None
+            else await tx.last_change("instance", instance_id)
+        )
+
+
+async def expect_character(tx: Ledger, character_id: str) -> None:
+    """Refuse if the character or any of its instances changed after what the caller saw."""
+    if tx.context.expected is not None:
+        character = await tx.find_character(character_id)
+        if character is None:
+            tx.expect(await tx.last_change("character", character_id))
+            return
+        instances = await tx.list_instances_of(character_id)
+        tx.expect(max([character.revision, *(each.revision for each in instances)]))

@@ -1,5 +1,5 @@
 """
-The one place that writes: rows, log, revision and checksums, for a whole group at once.
+The one place that writes: rows, log, revision, checksums and remembered requests.
 
 A `Ledger` is what a writing verb is given as `tx`. It lives for one group of verbs, which
 is one transaction. What a verb loads by key is kept here, and what it applies changes it
@@ -11,24 +11,28 @@ written yet. `finish` then writes the rows as they ended up, table by table:
     verb 3:  load → refuse? → apply ┘
 
 Only the net state of a row is written, so the order of the statements does not matter,
-and their number does not grow with the number of verbs. The log has every change.
+and their number does not grow with the number of verbs. The log has every change. A verb
+that asks something else of the database (`fetch_all`) has what is pending written first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
-from valuetracker.engine import Transaction
+from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import DatabaseDamaged
+from valuetracker.errors import DatabaseDamaged, RevisionConflict
 from valuetracker.model import now
 from valuetracker.store import statements as sql
 from valuetracker.store.changes import (
+    NO_CONTEXT,
+    Anchor,
     Change,
+    Context,
     DropCharacter,
     DropInstance,
     PutCharacter,
@@ -36,6 +40,7 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
+from valuetracker.store.requests import Requests
 from valuetracker.store.rows import (
     ChangeRow,
     CharacterRow,
@@ -44,23 +49,16 @@ from valuetracker.store.rows import (
     InstanceRow,
     RevisionRow,
 )
-
-# What an answer can depend on, and a commit can touch.
-Tag = tuple[str, ...]
-ALL_CHARACTERS: Tag = ("characters",)
-ALL_INSTANCES: Tag = ("instances",)
-
-
-def character_tag(character_id: str) -> Tag:
-    return ("character", character_id)
-
-
-def instance_tag(instance_id: str) -> Tag:
-    return ("instance", instance_id)
-
-
-def value_tag(instance_id: str, key: str) -> Tag:
-    return ("value", instance_id, key)
+from valuetracker.store.tables import Place, Table
+from valuetracker.store.tags import (
+    ALL_CHARACTERS,
+    ALL_INSTANCES,
+    EVERYTHING,
+    Tag,
+    character_tag,
+    instance_tag,
+    value_tag,
+)
 
 
 @dataclass(slots=True)
@@ -68,66 +66,29 @@ class WriteJob:
     """A writing verb on its way to the group that will run it."""
 
     verb: Callable[..., Coroutine[Any, Any, Any]]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...] = ()
+    context: Context = NO_CONTEXT
+    status: int = 200
 
 
 @dataclass(slots=True)
 class Written:
-    """What a writing verb returned, and the revision its extension is at after it."""
+    """What a writing verb is answered with, and the revision its extension is at after it."""
 
-    result: Any
+    status: int
+    body: bytes
     revision: int
+    replayed: bool = False
 
 
 @dataclass(slots=True)
 class Commit:
-    """What a group changed: the revision it reached and what its changes touched."""
+    """What a group changed: the revision it reached, what it touched, and its log."""
 
     revision: int
     tags: set[Tag]
-
-
-@dataclass(slots=True)
-class Place:
-    """A stored row that is to be deleted: its place is all that is needed."""
-
-    place: int
-
-
-Row = TypeVar("Row", CharacterRow, InstanceRow, DataRow)
-
-
-class Table(Generic[Row]):
-    """The rows of one table that this group has seen, as they are now."""
-
-    def __init__(self) -> None:
-        # By id: the row, or None where it is known that there is none.
-        self.rows: dict[str, Row | None] = {}
-        self._stored_at: dict[str, int] = {}
-        # A dictionary for its order: rows are written as they came.
-        self._touched: dict[str, None] = {}
-
-    def loaded(self, id: str, row: Row | None) -> None:
-        self.rows[id] = row
-        if row is not None:
-            self._stored_at[id] = row.place
-
-    def put(self, id: str, row: Row | None) -> None:
-        self.rows[id] = row
-        self._touched[id] = None
-
-    def drain(self, deleted: list[Place], inserted: list[Row], updated: list[Row]) -> None:
-        """Sort what must be written by how; a row that came back elsewhere is both."""
-        for id in self._touched:
-            row = self.rows[id]
-            place = self._stored_at.get(id)
-            if row is not None and place == row.place:
-                updated.append(row)
-                continue
-            if place is not None:
-                deleted.append(Place(place))
-            if row is not None:
-                inserted.append(row)
+    revisions: list[RevisionRow] = field(default_factory=list)
+    changes: list[ChangeRow] = field(default_factory=list)
 
 
 class Ledger:
@@ -135,6 +96,7 @@ class Ledger:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        self._requests = Requests(transaction)
         self._head: Head | None = None
         self._characters: Table[CharacterRow] = Table()
         self._instances: Table[InstanceRow] = Table()
@@ -143,32 +105,57 @@ class Ledger:
         self._complete: set[str] = set()
         # Instances of which more changed than their values.
         self._restructured: set[str] = set()
-        self._revisions: list[RevisionRow] = []
-        self._changes: list[ChangeRow] = []
-        self._tags: set[Tag] = set()
-        self._skipped = False
+        # The revision of the last change of a row in this group, by space, owner and key.
+        self._changed: dict[tuple[str, str, str], int] = {}
+        self._pending_revisions: list[RevisionRow] = []
+        self._pending_changes: list[ChangeRow] = []
+        self._commit = Commit(0, {EVERYTHING})
+        self._head_moved = False
         self.clean = True
         self.now = ""
+        self.context = NO_CONTEXT
 
     # What the engine calls
 
     async def perform(self, job: WriteJob) -> Written:
         self.clean = True
         self.now = now()
+        self.context = job.context
+        before = await self._requests.find(job.context)
+        if before is not None:
+            return Written(before.status, before.body.encode(), before.revision, replayed=True)
         result = await job.verb(self, *job.arguments)
-        return Written(result, (await self._load_head()).revision)
+        body = orjson.dumps(result)
+        revision = (await self.load_head()).revision
+        self._requests.remember(job.context, self.now, revision, job.status, body)
+        return Written(job.status, body, revision)
 
     async def finish(self) -> Commit:
-        head = await self._load_head()
-        if self._revisions or self._skipped:
-            await self._write_rows()
-            head.seal()
-            await self._transaction.execute_many(sql.UPDATE_HEAD, [head])
-            await self._transaction.execute_many(sql.INSERT_REVISION, self._revisions)
-            await self._transaction.execute_many(sql.INSERT_CHANGE, self._changes)
-        return Commit(head.revision, self._tags)
+        await self._write_pending()
+        await self._requests.finish()
+        self._commit.revision = (await self.load_head()).revision
+        return self._commit
 
-    async def _write_rows(self) -> None:
+    async def _write_pending(self) -> None:
+        if not self._head_moved:
+            return
+        await self._write_values()
+        await self._write_instances()
+        await self._write_characters()
+        head = await self.load_head()
+        head.seal()
+        await self._write(
+            (sql.UPDATE_HEAD, [head]),
+            (sql.INSERT_REVISION, self._pending_revisions),
+            (sql.INSERT_CHANGE, self._pending_changes),
+        )
+        self._commit.revisions += self._pending_revisions
+        self._commit.changes += self._pending_changes
+        self._pending_revisions = []
+        self._pending_changes = []
+        self._head_moved = False
+
+    async def _write_values(self) -> None:
         deleted: list[Place] = []
         inserted: list[DataRow] = []
         updated: list[DataRow] = []
@@ -176,16 +163,6 @@ class Ledger:
             values.drain(deleted, inserted, updated)
         await self._write(
             (sql.DELETE_VALUE, deleted), (sql.UPDATE_VALUE, updated), (sql.INSERT_VALUE, inserted)
-        )
-        await self._write_instances()
-        gone: list[Place] = []
-        made: list[CharacterRow] = []
-        changed: list[CharacterRow] = []
-        self._characters.drain(gone, made, changed)
-        await self._write(
-            (sql.DELETE_CHARACTER, gone),
-            (sql.UPDATE_CHARACTER, changed),
-            (sql.INSERT_CHARACTER, made),
         )
 
     async def _write_instances(self) -> None:
@@ -204,6 +181,17 @@ class Ledger:
             (sql.INSERT_INSTANCE, inserted),
         )
 
+    async def _write_characters(self) -> None:
+        deleted: list[Place] = []
+        inserted: list[CharacterRow] = []
+        updated: list[CharacterRow] = []
+        self._characters.drain(deleted, inserted, updated)
+        await self._write(
+            (sql.DELETE_CHARACTER, deleted),
+            (sql.UPDATE_CHARACTER, updated),
+            (sql.INSERT_CHARACTER, inserted),
+        )
+
     async def _write(self, *steps: tuple[Statement, Sequence[Any]]) -> None:
         # Deletions come first: a row that came back has the same key and another place.
         for statement, rows in steps:
@@ -212,7 +200,25 @@ class Ledger:
 
     # What verbs load
 
-    async def _load_head(self) -> Head:
+    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
+        await self._write_pending()
+        return await self._transaction.fetch_all(statement, **parameters)
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
+        await self._write_pending()
+        return await self._transaction.fetch_one(statement, **parameters)
+
+    async def execute(self, statement: Statement, **parameters: Any) -> None:
+        self.clean = False
+        await self._write_pending()
+        await self._transaction.execute(statement, **parameters)
+
+    async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        self.clean = False
+        await self._write_pending()
+        await self._transaction.execute_many(statement, rows)
+
+    async def load_head(self) -> Head:
         if self._head is None:
             self._head = await load_head(self._transaction)
         return self._head
@@ -288,29 +294,53 @@ class Ledger:
             instance.verify_values(rows)
         return rows
 
-    # What verbs do
+    async def last_change(self, space: str, owner: str, key: str = "") -> int:
+        """The revision that last changed a row, also one that is gone; 0 for none."""
+        changed = self._changed.get((space, owner, key))
+        if changed is not None:
+            return changed
+        row = await self._transaction.fetch_one(
+            sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space
+        )
+        return row[0] if row is not None else 0
 
-    async def apply(self, changes: list[Change]) -> int:
+    # What verbs refuse and do
+
+    def expect(self, current: int) -> None:
+        """Refuse if what is addressed changed after the revision the caller has seen."""
+        expected = self.context.expected
+        if expected is not None and current > expected:
+            raise RevisionConflict(expected=expected, current=current)
+
+    async def apply(self, changes: Sequence[Change]) -> int:
         """Make these changes one revision; none make none. The revision it is at now."""
-        head = await self._load_head()
+        head = await self.load_head()
         if not changes:
             return head.revision
         self.clean = False
+        self._head_moved = True
         head.revision += 1
-        self._revisions.append(
-            revision := RevisionRow(head.revision, self.now, head.change + 1, len(changes))
+        revision = RevisionRow(
+            head.revision, self.now, self.context.actor, head.change + 1, len(changes)
         )
         revision.seal()
+        self._pending_revisions.append(revision)
         for change in changes:
             await self._apply_one(change, head)
         return head.revision
 
     async def skip_to(self, revision: int) -> None:
         """Leave out the numbers up to this one; they were given out elsewhere."""
-        head = await self._load_head()
+        head = await self.load_head()
         head.revision = max(head.revision, revision)
         self.clean = False
-        self._skipped = True
+        self._head_moved = True
+
+    async def set_oldest(self, revision: int) -> None:
+        """Say how far back the log reaches from now on."""
+        (await self.load_head()).oldest = revision
+        self.clean = False
+        self._head_moved = True
 
     async def _apply_one(self, change: Change, head: Head) -> None:
         if isinstance(change, SetValue):
@@ -327,18 +357,45 @@ class Ledger:
             await self._drop_character(change, head)
 
     def _log(
-        self, head: Head, space: str, owner: str, key: str, op: str, after: str | None
+        self,
+        head: Head,
+        space: str,
+        owner: str,
+        key: str,
+        op: str,
+        *,
+        after: str | None,
+        place: int | None,
+        operand: str | None = None,
+        parent: str | None = None,
+        chat_id: str | None = None,
+        anchor: Anchor | None = None,
     ) -> None:
         head.change += 1
-        row = ChangeRow(head.change, head.revision, space, owner, key, op, after)
+        row = ChangeRow(
+            head.change,
+            head.revision,
+            space,
+            owner,
+            key,
+            op,
+            operand,
+            after,
+            place,
+            parent,
+            chat_id,
+            anchor.message_id if anchor else None,
+            anchor.swipe if anchor else None,
+        )
         row.seal()
-        self._changes.append(row)
+        self._pending_changes.append(row)
+        self._changed[space, owner, key] = head.revision
 
     def _touch_instance(self, instance: InstanceRow, revision: int) -> None:
         instance.revision = revision
         self._instances.put(instance.id, instance)
-        self._tags.add(instance_tag(instance.id))
-        self._tags.add(character_tag(instance.character_id))
+        self._commit.tags.add(instance_tag(instance.id))
+        self._commit.tags.add(character_tag(instance.character_id))
 
     async def _set_value(self, change: SetValue, head: Head) -> None:
         instance = await self._instance_of(change)
@@ -352,9 +409,7 @@ class Ledger:
         row.seal()
         instance.digest ^= row.checksum ^ (old.checksum if old is not None else 0)
         self._values[change.instance_id].put(change.key, row)
-        self._touch_instance(instance, head.revision)
-        self._tags.add(value_tag(change.instance_id, change.key))
-        self._log(head, "data", change.instance_id, change.key, change.op, change.value)
+        self._value_changed(change, instance, head, change.value, place)
 
     async def _remove_value(self, change: RemoveValue, head: Head) -> None:
         instance = await self._instance_of(change)
@@ -364,9 +419,31 @@ class Ledger:
             instance.keys -= 1
             instance.digest ^= old.checksum
             self._values[change.instance_id].put(change.key, None)
+        self._value_changed(change, instance, head, None, None)
+
+    def _value_changed(
+        self,
+        change: SetValue | RemoveValue,
+        instance: InstanceRow,
+        head: Head,
+        after: str | None,
+        place: int | None,
+    ) -> None:
         self._touch_instance(instance, head.revision)
-        self._tags.add(value_tag(change.instance_id, change.key))
-        self._log(head, "data", change.instance_id, change.key, change.op, None)
+        self._commit.tags.add(value_tag(change.instance_id, change.key))
+        anchor = (change.anchor or self.context.anchor) if change.anchored else None
+        self._log(
+            head,
+            "data",
+            change.instance_id,
+            change.key,
+            change.op,
+            after=after,
+            place=place,
+            operand=change.operand,
+            chat_id=instance.chat_id or self.context.chat_id,
+            anchor=anchor,
+        )
 
     async def _instance_of(self, change: SetValue | RemoveValue) -> InstanceRow:
         instance = await self.find_instance(change.instance_id)
@@ -389,22 +466,21 @@ class Ledger:
         )
         row.seal()
         self._characters.put(change.id, row)
-        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._commit.tags.update((ALL_CHARACTERS, character_tag(change.id)))
         op = "create_character" if old is None else "update_character"
-        self._log(head, "character", change.id, "", op, row.text())
+        self._log(head, "character", change.id, "", op, after=row.text(), place=row.place)
 
     async def _drop_character(self, change: DropCharacter, head: Head) -> None:
         head.characters -= 1
         self._characters.put(change.id, None)
-        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
-        self._log(head, "character", change.id, "", "delete_character", None)
+        self._commit.tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._log(head, "character", change.id, "", "delete_character", after=None, place=None)
 
     async def _put_instance(self, change: PutInstance, head: Head) -> None:
         old = await self.find_instance(change.id)
         if old is None:
             head.place += 1
             head.instances += 1
-            self._values[change.id] = self._values.get(change.id, Table())
         else:
             # It may be leaving this character for another.
             await self._touch_character(old.character_id, head.revision)
@@ -423,9 +499,18 @@ class Ledger:
         self._touch_instance(row, head.revision)
         self._restructured.add(change.id)
         await self._touch_character(change.character_id, head.revision)
-        self._tags.add(ALL_INSTANCES)
-        op = "create_instance" if old is None else "update_instance"
-        self._log(head, "instance", change.id, "", op, row.text())
+        self._commit.tags.add(ALL_INSTANCES)
+        self._log(
+            head,
+            "instance",
+            change.id,
+            "",
+            "create_instance" if old is None else "update_instance",
+            after=row.text(),
+            place=row.place,
+            parent=row.character_id,
+            chat_id=row.chat_id,
+        )
 
     async def _drop_instance(self, change: DropInstance, head: Head) -> None:
         instance = await self.find_instance(change.id)
@@ -435,12 +520,21 @@ class Ledger:
         self._touch_instance(instance, head.revision)
         self._instances.put(change.id, None)
         await self._touch_character(instance.character_id, head.revision)
-        self._tags.add(ALL_INSTANCES)
-        self._log(head, "instance", change.id, "", "delete_instance", None)
+        self._commit.tags.add(ALL_INSTANCES)
+        self._log(
+            head,
+            "instance",
+            change.id,
+            "",
+            "delete_instance",
+            after=None,
+            place=None,
+            chat_id=instance.chat_id,
+        )
 
     async def _touch_character(self, character_id: str, revision: int) -> None:
         # Its list of instances changed, which is a change of what is read as one.
-        self._tags.add(character_tag(character_id))
+        self._commit.tags.add(character_tag(character_id))
         character = await self.find_character(character_id)
         if character is not None:
             character.revision = revision
@@ -457,6 +551,6 @@ async def load_head(transaction: Transaction) -> Head:
 
 async def make_head(transaction: Transaction, revision: int) -> None:
     """Begin the log of a new database; `revision` is the last one given out before."""
-    head = Head(revision, place=0, change=0, characters=0, instances=0, keys=0)
+    head = Head(revision, oldest=revision)
     head.seal()
     await transaction.execute_many(sql.INSERT_HEAD, [head])

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from valuetracker.store.ledger import Tag
+from valuetracker.store.tags import Tag
 
 Answer = TypeVar("Answer")
 Key = tuple[bytes, bytes]

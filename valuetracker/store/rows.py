@@ -26,14 +26,15 @@ def checksum(*columns: object) -> int:
 
 @dataclass(slots=True)
 class Head:
-    """Where the log ends."""
+    """Where the log begins and ends, and how much there is."""
 
     revision: int
-    place: int
-    change: int
-    characters: int
-    instances: int
-    keys: int
+    oldest: int
+    place: int = 0
+    change: int = 0
+    characters: int = 0
+    instances: int = 0
+    keys: int = 0
     checksum: int = 0
 
     def seal(self) -> None:
@@ -46,7 +47,13 @@ class Head:
 
     def _sum(self) -> int:
         return checksum(
-            self.revision, self.place, self.change, self.characters, self.instances, self.keys
+            self.revision,
+            self.oldest,
+            self.place,
+            self.change,
+            self.characters,
+            self.instances,
+            self.keys,
         )
 
 
@@ -168,35 +175,85 @@ class DataRow:
 
 @dataclass(slots=True)
 class RevisionRow:
+    """One request that changed something: its changes are numbered from `first` on."""
+
     revision: int
     at: str
+    actor: str
     first: int
     changes: int
     checksum: int = 0
 
     def seal(self) -> None:
-        self.checksum = checksum(self.revision, self.at, self.first, self.changes)
+        self.checksum = self._sum()
+
+    def verify(self) -> RevisionRow:
+        if self.checksum != self._sum():
+            raise DatabaseDamaged()
+        return self
+
+    def _sum(self) -> int:
+        return checksum(self.revision, self.at, self.actor, self.first, self.changes)
 
 
 @dataclass(slots=True)
 class ChangeRow:
+    """One thing that one revision changed."""
+
     change: int
     revision: int
     space: str
     owner: str
     key: str
     op: str
+    operand: str | None
     after: str | None
+    place: int | None
+    parent: str | None
+    chat_id: str | None
+    message_id: str | None
+    swipe: str | None
+    effect: int = 1
+    live: int = 1
     checksum: int = 0
 
     def seal(self) -> None:
-        after = "" if self.after is None else "=" + self.after
-        self.checksum = crc32(
-            f"{self.change}\0{self.revision}\0{self.space}\0{self.owner}\0{self.key}\0{self.op}\0"
-            f"{after}".encode()
+        self.checksum = self._sum()
+
+    def verify(self) -> ChangeRow:
+        if self.checksum != self._sum():
+            raise DatabaseDamaged()
+        return self
+
+    def _sum(self) -> int:
+        # The long texts are summed as they are; quoting them would cost more than the sum.
+        small = repr(
+            (
+                self.change,
+                self.revision,
+                self.space,
+                self.owner,
+                self.key,
+                self.op,
+                self.place,
+                self.parent,
+                self.chat_id,
+                self.message_id,
+                self.swipe,
+                self.effect,
+                self.live,
+                self.operand is None,
+                self.after is None,
+            )
         )
+        return crc32(f"{small}{self.operand or ''}\0{self.after or ''}".encode())
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:
     """Values by key, each spliced in as the text it is stored as."""
     return {row.key: orjson.Fragment(row.value) for row in rows}
+
+
+def former_values_record(rows: list[ChangeRow]) -> dict[str, Any]:
+    """The same from the log: what each key was after its last change up to some moment."""
+    return {row.key: orjson.Fragment(row.after) for row in rows if row.after is not None}

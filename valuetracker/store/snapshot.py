@@ -9,8 +9,9 @@ from typing import Any
 from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.store import statements as sql
-from valuetracker.store.ledger import Tag, load_head
+from valuetracker.store.ledger import load_head
 from valuetracker.store.rows import CharacterRow, DataRow, Head, InstanceRow
+from valuetracker.store.tags import Tag
 
 
 class Snapshot:
@@ -18,15 +19,18 @@ class Snapshot:
     The transaction of reading verbs.
 
     A verb says what its answer depends on with `depends_on`, so that the answer can be
-    kept in memory until a commit touches that. One that says nothing depends on everything.
+    kept in memory until a commit touches that; one that says nothing depends on
+    everything. It says in `etag` at which revision what it read last changed; one that
+    says nothing has changed with the head.
     """
 
-    __slots__ = ("_transaction", "head", "tags")
+    __slots__ = ("_transaction", "etag", "head", "tags")
 
     def __init__(self, transaction: Transaction, head: Head) -> None:
         self._transaction = transaction
         self.head = head
         self.tags: set[Tag] = set()
+        self.etag: int | None = head.revision
 
     @classmethod
     async def take(cls, transaction: Transaction) -> Snapshot:
@@ -36,8 +40,14 @@ class Snapshot:
     def depends_on(self, tag: Tag) -> None:
         self.tags.add(tag)
 
+    async def load_head(self) -> Head:
+        return self.head
+
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         return await self._transaction.fetch_all(statement, **parameters)
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
+        return await self._transaction.fetch_one(statement, **parameters)
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
         row = await self._transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
@@ -64,3 +74,10 @@ class Snapshot:
         ]
         instance.verify_values(rows)
         return rows
+
+    async def last_change(self, space: str, owner: str, key: str = "") -> int:
+        """The revision that last changed a row, also one that is gone; 0 for none."""
+        row = await self._transaction.fetch_one(
+            sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space
+        )
+        return row[0] if row is not None else 0

@@ -9,34 +9,46 @@ from __future__ import annotations
 from valuetracker.engine.statement import Statement
 
 SELECT_HEAD = Statement(
-    "SELECT revision, place, change, characters, instances, keys, checksum FROM head"
+    """
+    SELECT revision, oldest, place, change, characters, instances, keys, checksum FROM head
+    """
 )
 
 INSERT_HEAD = Statement(
     """
-    INSERT INTO head (revision, place, change, characters, instances, keys, checksum)
-    VALUES (:revision, :place, :change, :characters, :instances, :keys, :checksum)
+    INSERT INTO head (revision, oldest, place, change, characters, instances, keys, checksum)
+    VALUES (:revision, :oldest, :place, :change, :characters, :instances, :keys, :checksum)
     """
 )
 
 UPDATE_HEAD = Statement(
     """
-    UPDATE head SET revision = :revision, place = :place, change = :change,
+    UPDATE head SET revision = :revision, oldest = :oldest, place = :place, change = :change,
         characters = :characters, instances = :instances, keys = :keys, checksum = :checksum
     """
 )
 
 INSERT_REVISION = Statement(
     """
-    INSERT INTO revisions (revision, at, first, changes, checksum)
-    VALUES (:revision, :at, :first, :changes, :checksum)
+    INSERT INTO revisions (revision, at, actor, first, changes, checksum)
+    VALUES (:revision, :at, :actor, :first, :changes, :checksum)
     """
 )
 
 INSERT_CHANGE = Statement(
     """
-    INSERT INTO changes (change, revision, space, owner, key, op, after, checksum)
-    VALUES (:change, :revision, :space, :owner, :key, :op, :after, :checksum)
+    INSERT INTO changes (change, revision, space, owner, key, op, operand, after, place,
+        parent, chat_id, message_id, swipe, effect, live, checksum)
+    VALUES (:change, :revision, :space, :owner, :key, :op, :operand, :after, :place,
+        :parent, :chat_id, :message_id, :swipe, :effect, :live, :checksum)
+    """
+)
+
+SELECT_LAST_REVISION = Statement(
+    """
+    SELECT revision FROM changes
+    WHERE owner = :owner AND key = :key AND space = :space AND effect = 1
+    ORDER BY change DESC LIMIT 1
     """
 )
 

@@ -1,0 +1,162 @@
+"""Batches over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.endpoints import INSTANCE_ID, KEY, VALUE, Call, Endpoint, Field, Kind
+from valuetracker.errors import (
+    InstanceNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidKey,
+    InvalidOperation,
+    NumberLeftRange,
+    NumberOutOfRange,
+    TooDeep,
+    TypeConflict,
+    ValueTooLarge,
+    ValueTrackerError,
+)
+from valuetracker.model import BatchAnswer
+from valuetracker.names import CHAT_ID_LENGTH, check_id
+from valuetracker.store import batch
+from valuetracker.store.changes import Anchor
+
+OPERATIONS_PER_BATCH = 1_000
+
+
+async def run_batch(call: Call) -> Any:
+    """
+    Run up to 1,000 operations on any instances, all or nothing, as one revision.
+
+    Each operation is an object with `op`, `instanceId`, and mostly `key`; `anchor`
+    (`{messageId, swipe}`) puts it elsewhere than the request. An absent key counts as 0,
+    `[]` or `{}`.
+
+    - `set` with `value` → `{value}`
+    - `remove` → `{removed}`
+    - `merge` with an object as `value`, deep, null removes → `{value}`
+    - `increment` with a number as `by` → `{value}`
+    - `append`, `pull` with `value`, on an array → `{value}`
+    - `addToSet` with `value`, on an array → `{added}`
+    - `clear`, without a key → `{removedCount}`
+
+    A refusal names the operation in `details.index`, and nothing has changed.
+    """
+    return await call.write(batch.run_batch, call.body["operations"])
+
+
+def _parse_operations(value: Any) -> list[batch.Operation]:
+    if not isinstance(value, list):
+        raise InvalidBody("`operations` must be an array.")
+    if not 1 <= len(value) <= OPERATIONS_PER_BATCH:
+        raise InvalidBody(f"A batch has 1 to {OPERATIONS_PER_BATCH} operations.")
+    operations: list[batch.Operation] = []
+    for index, each in enumerate(value):
+        try:
+            operations.append(_parse_operation(each))
+        except ValueTrackerError as refusal:
+            refusal.at_index(index)
+            raise
+    return operations
+
+
+def _parse_operation(given: Any) -> batch.Operation:
+    if not isinstance(given, dict):
+        raise InvalidOperation("An operation must be an object.")
+    op = given.get("op")
+    if not isinstance(op, str) or op not in batch.OPERANDS:
+        raise InvalidOperation(f"`op` must be one of {', '.join(batch.OPERANDS)}.")
+    if "instanceId" not in given:
+        raise InvalidOperation("`instanceId` is required.")
+    instance_id = INSTANCE_ID.parse(given["instanceId"])
+    anchor = _parse_anchor(given.get("anchor"))
+    if op == "clear":
+        return batch.Operation(op, instance_id, anchor=anchor)
+    if "key" not in given:
+        raise InvalidOperation("`key` is required.")
+    key = KEY.parse(given["key"])
+    return batch.Operation(op, instance_id, key, _parse_operand(op, given), anchor)
+
+
+def _parse_operand(op: str, given: dict[str, Any]) -> str | None:
+    field = batch.OPERANDS[op]
+    if field is None:
+        return None
+    if field not in given:
+        raise InvalidOperation(f"`{field}` is required for {op}.")
+    value = given[field]
+    if op == "increment" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InvalidOperation("`by` must be a number.")
+    if op == "merge" and not isinstance(value, dict):
+        raise InvalidOperation("Only an object can be merged.")
+    text: str = VALUE.parse(value)
+    return text
+
+
+def _parse_anchor(given: Any) -> Anchor | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not isinstance(given.get("messageId"), str):
+        raise InvalidOperation("`anchor` must be an object with a `messageId`.")
+    message_id = check_id(given["messageId"], "message", CHAT_ID_LENGTH)
+    swipe = given.get("swipe", "0")
+    # SillyTavern counts swipes; a number is read as its text.
+    if isinstance(swipe, int) and not isinstance(swipe, bool):
+        swipe = str(swipe)
+    if not isinstance(swipe, str):
+        raise InvalidOperation("`swipe` must be a string or a number.")
+    return Anchor(message_id, check_id(swipe, "swipe", CHAT_ID_LENGTH))
+
+
+OPERATIONS = Kind(
+    {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": OPERATIONS_PER_BATCH,
+        "items": {
+            "type": "object",
+            "properties": {
+                "op": {"enum": list(batch.OPERANDS)},
+                "instanceId": INSTANCE_ID.schema,
+                "key": KEY.schema,
+                "value": VALUE.schema,
+                "by": {"type": "number"},
+                "anchor": {
+                    "type": "object",
+                    "properties": {
+                        "messageId": {"type": "string"},
+                        "swipe": {"type": ["string", "integer"]},
+                    },
+                    "required": ["messageId"],
+                },
+            },
+            "required": ["op", "instanceId"],
+        },
+    },
+    _parse_operations,
+)
+
+ENDPOINTS = [
+    Endpoint(
+        ("POST",),
+        "/batch",
+        run_batch,
+        returns=BatchAnswer,
+        body=(Field("operations", OPERATIONS, "What to do, in order."),),
+        raises=(
+            InvalidBody,
+            InvalidOperation,
+            InvalidId,
+            InvalidKey,
+            NumberOutOfRange,
+            TooDeep,
+            InstanceNotFound,
+            TypeConflict,
+            NumberLeftRange,
+            ValueTooLarge,
+        ),
+        conditional=False,
+    ),
+]

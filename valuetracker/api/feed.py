@@ -1,0 +1,155 @@
+"""The feed over HTTP: Server-Sent Events, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from valuetracker.endpoints import (
+    EXTENSION_ID,
+    INSTANCE_ID,
+    KEY,
+    POSITION,
+    Call,
+    Endpoint,
+    Field,
+    Stream,
+    number_kind,
+)
+from valuetracker.errors import (
+    Compacted,
+    InvalidHeader,
+    InvalidId,
+    InvalidKey,
+    InvalidQuery,
+    RevisionUnknown,
+)
+from valuetracker.model import FeedPage
+from valuetracker.store import feed
+from valuetracker.store.extension import Extension
+
+LONGEST_WAIT_SECONDS = 60
+
+
+async def list_events(call: Call) -> Stream:
+    """
+    Follow the changes of an extension as Server-Sent Events.
+
+    Each revision is one `event: change` whose `id` is the revision and whose `data` is one
+    line of JSON, a [`FeedEvent`](#feedevent): in order, without a gap, never split. Values
+    above 64 KiB are left out. Without `since` it begins now; with it, or with
+    `Last-Event-ID` after a lost connection, it goes on from there. A comment line comes
+    every 15 s. A reader that does not keep up gets `event: overflow` and is closed; when
+    the extension is deregistered, its readers get `event: gone`.
+
+    `EventSource` cannot set headers, so the extension may be named in the query.
+    """
+    extension = await call.service.extensions.enter(call.extension_id)
+    try:
+        since = _since(call, extension)
+        # Refused now, while there can still be a status to say so.
+        await extension.read_result(feed.list_entries, since, 0)
+    except BaseException:
+        call.service.extensions.leave(extension)
+        raise
+    return Stream(_followed(call, extension, since))
+
+
+async def _followed(call: Call, extension: Extension, since: int) -> AsyncIterator[bytes]:
+    try:
+        async for piece in extension.feed.stream(since, _filter(call)):
+            yield piece
+    finally:
+        call.service.extensions.leave(extension)
+
+
+async def list_changes(call: Call) -> Any:
+    """
+    Read the changes after a revision, as a page of JSON.
+
+    The same events as `/events`. `next` is passed back as `since`. With `wait`, an answer
+    without any is held back until there is one or that many seconds have passed. Without
+    `since` it begins now.
+    """
+    extension = await call.service.extensions.enter(call.extension_id)
+    try:
+        since = _since(call, extension)
+        await extension.read_result(feed.list_entries, since, 0)
+        return await extension.feed.page(
+            since, _filter(call), call.query.get("limit", 100), call.query.get("wait", 0)
+        )
+    finally:
+        call.service.extensions.leave(extension)
+
+
+def _since(call: Call, extension: Extension) -> int:
+    # After a lost connection a browser repeats the old query and adds where it got to.
+    if call.last_event_id is not None:
+        if not call.last_event_id.isascii() or not call.last_event_id.isdigit():
+            raise InvalidHeader("Last-Event-ID must be a revision.")
+        since = int(call.last_event_id[:20])
+    else:
+        since = call.query.get("since", extension.revision)
+    feed.check_since(extension.revision, since)
+    return since
+
+
+def _filter(call: Call) -> feed.Filter:
+    return feed.Filter(call.query.get("instanceId"), call.query.get("key"))
+
+
+FILTERS = (
+    Field("instanceId", INSTANCE_ID, "Only changes of this instance.", required=False),
+    Field("key", KEY, "Only changes of this key.", required=False),
+    Field("since", POSITION, "Begin after this revision.", required=False),
+)
+WHICH = Field("extensionId", EXTENSION_ID, "Instead of the header.", required=False)
+PAGE = (
+    Field("limit", number_kind(1, 1000), "How many; 100 if not said.", required=False),
+    Field(
+        "wait",
+        number_kind(0, LONGEST_WAIT_SECONDS),
+        "How many seconds to wait for the first.",
+        required=False,
+    ),
+)
+REFUSALS = (InvalidId, InvalidKey, InvalidQuery, InvalidHeader, RevisionUnknown, Compacted)
+
+ENDPOINTS = [
+    Endpoint(
+        ("GET",),
+        "/events",
+        list_events,
+        returns=Stream,
+        query=(WHICH, *FILTERS),
+        raises=REFUSALS,
+        extension="either",
+    ),
+    Endpoint(
+        ("GET",),
+        "/changes",
+        list_changes,
+        returns=FeedPage,
+        query=(WHICH, *FILTERS, *PAGE),
+        raises=REFUSALS,
+        extension="either",
+    ),
+    Endpoint(
+        ("GET",),
+        "/cross-extension/events/{extension}",
+        list_events,
+        returns=Stream,
+        query=FILTERS,
+        raises=REFUSALS,
+        extension="path",
+    ),
+    Endpoint(
+        ("GET",),
+        "/cross-extension/changes/{extension}",
+        list_changes,
+        returns=FeedPage,
+        query=(*FILTERS, *PAGE),
+        raises=REFUSALS,
+        extension="path",
+    ),
+]
