@@ -69,6 +69,7 @@ ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 # Where `/` leads: the only redirect there is.
 HOME = f"{PREFIX}/docs".encode()
+PREFIX_BYTES = PREFIX.encode() + b"/"
 
 
 class Request(NamedTuple):
@@ -148,13 +149,14 @@ class Router:
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = Node()
+        self._prefixed = Node()
         for endpoint in endpoints:
-            self._add(PREFIX + endpoint.path, endpoint)
+            self._add(self._prefixed, endpoint)
             if endpoint.at_root:
-                self._add(endpoint.path, endpoint)
+                self._add(self._root, endpoint)
 
-    def _add(self, path: str, endpoint: Endpoint) -> None:
-        node = self._root
+    def _add(self, node: Node, endpoint: Endpoint) -> None:
+        path = endpoint.path
         parameters: list[str] = []
         for segment in path.strip("/").split("/"):
             if segment.startswith("{"):
@@ -174,6 +176,9 @@ class Router:
         A parameter that cannot be decoded is None: it is refused only after the header
         has been looked at.
         """
+        node = self._root
+        if path.startswith(PREFIX_BYTES):
+            node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
         segments = [decode(segment) for segment in path.split(b"/")[1:]]
         # One slash at the end is as good as none.
         if len(segments) > 1 and segments[-1] == "":
@@ -181,12 +186,12 @@ class Router:
         # HEAD is GET whose body is not sent.
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        for node, found in _walk(self._root, segments, 0, ()):
-            match = node.endpoints.get(wanted)
+        for end, found in _walk(node, segments, 0, ()):
+            match = end.endpoints.get(wanted)
             if match is not None:
                 endpoint, parameters = match
                 return endpoint, dict(zip(parameters, found, strict=True))
-            allowed.update(node.endpoints)
+            allowed.update(end.endpoints)
         if allowed:
             allow = sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)
             raise MethodNotAllowed(f"{method[:32]} is not possible here.", allow=allow)
