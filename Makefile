@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
-test: check
+test: check .cache/postgres
 	$(BIN)/python -m pytest
 
 # What is quick: style, types, and that the documentation is the route table's.
@@ -20,11 +20,11 @@ check: .cache/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .cache/dev .cache/wrk
+bench: .cache/dev .cache/wrk .cache/postgres
 	$(BIN)/python -m bench
 
 # The same tests with bigger numbers.
-soak: .cache/dev
+soak: .cache/dev .cache/postgres
 	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest
 
 docs: .cache/dev
@@ -63,4 +63,10 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .cache/wrk: .cache/venv
 	command -v wrk >/dev/null || { $(SUDO) $(APT) update && $(SUDO) $(APT) install wrk; }
+	touch $@
+
+# The tests start a PostgreSQL of their own; this only brings its programs.
+.cache/postgres: .cache/venv
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		{ $(SUDO) $(APT) update && $(SUDO) $(APT) install postgresql; }
 	touch $@

@@ -8,6 +8,7 @@ Fixtures: real servers on real sockets with real files.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from starlette.applications import Starlette
 
+from tests.postgres import PostgresServer
 from valuetracker.app import create_app, create_engine
 from valuetracker.server import Server, listen, url_of
 from valuetracker.settings import PREFIX, Settings
@@ -85,18 +87,48 @@ def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running_server(tmp_path_factory.mktemp("shared")) as server:
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that the tests share; each makes a database of its own in it."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Whatever asks for this, or for something that does, runs on both engines."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
+    """What `--database` is to be for that engine."""
+    if engine_name == "sqlite":
+        return ""
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.create_database()
+
+
+@pytest.fixture(scope="session")
+def shared_server(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str
+) -> Iterator[RunningServer]:
+    with running_server(tmp_path_factory.mktemp("shared"), database=database_url) as server:
         yield server
 
 
 @pytest.fixture
 def extension_id(request: pytest.FixtureRequest, shared_server: RunningServer) -> str:
     """An extension of the test's own, registered on the shared server."""
-    number = len(list(shared_server.data_dir.glob("ext-*.db")))
-    name = f"ext-{number}"
+    name = f"ext-{next(NUMBERS)}"
     shared_server.register(name)
     return name
+
+
+NUMBERS = itertools.count()
 
 
 @pytest.fixture

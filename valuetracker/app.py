@@ -33,8 +33,21 @@ CLOSE = (b"connection", b"close")
 
 
 def create_engine(settings: Settings) -> Engine:
+    if settings.database.startswith(("postgresql://", "postgres://")):
+        try:
+            from valuetracker.engine.postgres import PostgresEngine
+        except ImportError:
+            raise StartupError(
+                "PostgreSQL needs the extra `valuetracker[postgres]` to be installed."
+            ) from None
+        return PostgresEngine(
+            settings.database,
+            Ledger,
+            pool_size=settings.pool_size,
+            timeout=settings.database_seconds,
+        )
     if settings.database:
-        raise StartupError(f"There is no engine for the database URL {settings.database!r}.")
+        raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
     return SQLiteEngine(directory, work=Ledger, readers=settings.readers)
 

@@ -270,7 +270,7 @@ class Dispatcher:
             self._failpoint.reach("before_reply")
         except ValueTrackerError as error:
             if error.status >= 500:
-                logger.error(error.message, extra={"code": error.code, **_place(request)})
+                logger.error(error.message, extra=_failure(error, request))
             reply = error_reply(error)
         except Exception:
             request_id = secrets.token_hex(8)
@@ -523,6 +523,13 @@ def _check_media_type(headers: Headers) -> str:
                 raise UnsupportedMediaType("The body must be in UTF-8.")
             found = media_type.strip().lower().decode("latin-1")
     return found
+
+
+def _failure(error: ValueTrackerError, request: Request) -> dict[str, str]:
+    # The first line says what failed; those after it may quote what was being written.
+    cause = error.__cause__
+    why = f"{type(cause).__name__}: {str(cause).partition(chr(10))[0][:200]}" if cause else ""
+    return {"code": error.code, "cause": why, **_place(request)}
 
 
 def _place(request: Request) -> dict[str, str]:

@@ -61,6 +61,8 @@ class Settings:
     cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
     open_databases: int = _setting(64, "How many extensions' databases stay open at once.")
     readers: int = _setting(2, "Reading connections per open database.")
+    pool_size: int = _setting(10, "PostgreSQL: connections that write, and as many that only read.")
+    database_seconds: int = _setting(30, "PostgreSQL: how long connecting or a statement may take.")
     keep_revisions: int = _setting(
         0, "Fold the log of each extension to this many revisions, hourly; 0 keeps all."
     )

@@ -56,6 +56,10 @@ class Work(Protocol):
         """Whether the job being performed has changed nothing so far."""
         ...
 
+    async def prepare(self, jobs: Sequence[Any]) -> None:
+        """Load what these jobs will ask for, where asking once for all is worth it."""
+        ...
+
     async def finish(self) -> Any:
         """Write what the jobs left to be written; what is returned goes to `on_commit`."""
         ...
@@ -66,8 +70,14 @@ class Database(Protocol):
 
     # Whether an answer called the database itself into question.
     suspect: bool
-    # Told of every group, in order, on the event loop, before any of it is answered.
+    # Told of every group, in order, on the event loop, before any of it is answered; told
+    # None when no group is under way any more.
     on_commit: Callable[[Any], None]
+
+    @property
+    def writing(self) -> bool:
+        """Whether a group is under way."""
+        ...
 
     async def read(self, job: Job[T]) -> T: ...
 

@@ -18,22 +18,9 @@ from valuetracker.engine import Database, Job, Transaction, Work
 from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.directory import COMPANIONS, DataDirectory, sync_directory, sync_file
 from valuetracker.engine.migrate import load_migrations, migrations_directory
+from valuetracker.engine.plain import PlainWork
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import StartupError, ValueTrackerError
-
-
-class PlainWork:
-    """Jobs that write for themselves: nothing is shared, nothing left to the end."""
-
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
-        self.clean = False
-
-    async def perform(self, job: Job[Any]) -> Any:
-        return await job(self._transaction)
-
-    async def finish(self) -> None:
-        return None
 
 
 class SQLiteEngine:
@@ -76,7 +63,7 @@ class SQLiteEngine:
     def locate(self, name: str, wanted: str | None) -> str:
         return self._directory.locate(name, wanted)
 
-    def exists(self, location: str) -> bool:
+    async def exists(self, location: str) -> bool:
         # A link that leads nowhere is something that is there, too.
         path = self._directory.file(location)
         return path.exists() or path.is_symlink()

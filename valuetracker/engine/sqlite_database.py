@@ -14,8 +14,6 @@ import contextlib
 import functools
 import os
 import sqlite3
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +26,7 @@ from valuetracker.engine.connection import (
     drive,
     translate,
 )
+from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.migrate import migrate
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
@@ -45,33 +44,27 @@ from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
-GROUP_JOBS = 256
-
 
 @dataclass
-class Outcome:
-    """What became of one group."""
+class SQLiteOutcome(Outcome):
+    """Also: whether the writer is to be opened anew."""
 
-    results: list[tuple[bool, Any]]
-    committed: list[Any]
     reopen: bool = False
 
 
-class SQLiteDatabase:
+class SQLiteDatabase(GroupWriter):
     """One open file: a writer that is also its only checkpointer, and readers."""
 
     def __init__(self, path: Path, schema: Schema, readers: int) -> None:
+        super().__init__()
         self.path = path
         # Set when an answer of SQLite's calls the file itself into question: whoever
         # opened it should close it and have it looked at again.
         self.suspect = False
-        self.on_commit: Callable[[Any], None] = lambda committed: None
         self._schema = schema
         self._failpoint = Failpoint.from_environment()
         self._writer: Connection | None = None
         self._inode = (0, 0)
-        self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
-        self._pump: asyncio.Task[None] | None = None
         self._idle_readers: list[Connection] = []
         self._all_readers: list[Connection] = []
         self._reader_places = asyncio.Semaphore(max(1, readers))
@@ -163,50 +156,13 @@ class SQLiteDatabase:
 
     # Writing
 
-    async def write(self, job: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((job, answer))
-        if self._pump is None:
-            self._pump = loop.create_task(self._write_groups())
-        return await answer
-
-    async def _write_groups(self) -> None:
-        try:
-            while self._waiting:
-                group = self._take_group()
-                if not group:
-                    continue
-                jobs = [job for job, _ in group]
-                try:
-                    outcome = await self._write_group(jobs)
-                except Exception as error:
-                    meaning = self._judge(error)
-                    outcome = Outcome([(False, meaning)] * len(jobs), [])
-                for committed in outcome.committed:
-                    self.on_commit(committed)
-                for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
-                    if not answer.done():
-                        if done:
-                            answer.set_result(result)
-                        else:
-                            answer.set_exception(result)
-        finally:
-            self._pump = None
-
-    def _take_group(self) -> list[tuple[Any, asyncio.Future[Any]]]:
-        group: list[tuple[Any, asyncio.Future[Any]]] = []
-        while self._waiting and len(group) < GROUP_JOBS:
-            job, answer = self._waiting.popleft()
-            # Whoever asked has gone before it was begun: leave it undone.
-            if not answer.cancelled():
-                group.append((job, answer))
-        return group
-
     async def _write_group(self, jobs: list[Any]) -> Outcome:
         if self._writer is None:
             self._writer = await connect(functools.partial(open_file, self.path, read_only=False))
-        outcome = await self._writer.run(functools.partial(self._commit_group, jobs=jobs))
+        try:
+            outcome = await self._writer.run(functools.partial(self._commit_group, jobs=jobs))
+        except Exception as error:
+            raise self._judge(error) from error
         if outcome.reopen:
             # After a failed sync nobody knows what the kernel still holds of the file.
             writer, self._writer = self._writer, None
@@ -214,7 +170,7 @@ class SQLiteDatabase:
                 await writer.close()
         return outcome
 
-    def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome:
+    def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         self._check_in_place()
         try:
             outcome = self._transact(connection, jobs)
@@ -222,20 +178,19 @@ class SQLiteDatabase:
             _roll_back(connection)
             if len(jobs) == 1:
                 meaning = self._judge(error)
-                return Outcome([(False, meaning)], [], _is_io_error(error))
+                return SQLiteOutcome([(False, meaning)], [], _is_io_error(error))
             # One of them failed in a way nobody foresaw, or the disk did. Alone, each
             # gets its own answer.
-            outcome = Outcome([], [])
+            outcome = SQLiteOutcome()
             for job in jobs:
                 alone = self._commit_group(connection, [job])
-                outcome.results += alone.results
-                outcome.committed += alone.committed
+                outcome.add(alone)
                 outcome.reopen = outcome.reopen or alone.reopen
             return outcome
         self._bound_wal(connection)
         return outcome
 
-    def _transact(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome:
+    def _transact(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         connection.execute("BEGIN IMMEDIATE")
         work = self._schema.work(SQLiteTransaction(connection))
         results: list[tuple[bool, Any]] = []
@@ -250,7 +205,7 @@ class SQLiteDatabase:
         self._failpoint.reach("before_commit")
         connection.execute("COMMIT")
         self._failpoint.reach("after_commit")
-        return Outcome(results, [committed])
+        return SQLiteOutcome(results, [committed])
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         try:
@@ -264,8 +219,7 @@ class SQLiteDatabase:
 
     async def close(self) -> None:
         """Answer what is waiting, then close: readers first, the writer last."""
-        while self._pump is not None:
-            await asyncio.wait([self._pump])
+        await self.finish_writing()
         for reader in self._all_readers:
             await _close(reader)
         self._all_readers.clear()

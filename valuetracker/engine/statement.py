@@ -1,6 +1,8 @@
 """
 One statement, written once with `:named` parameters, for both engines.
 
+Tables are written `{schema}.table`: the engine fills in the schema and nothing else.
+
 The names are turned into numbered parameters when the statement is made, so that running
 it costs no dictionary: a row object's attributes, or keyword arguments, become a tuple in
 the order of the numbers.
@@ -24,7 +26,8 @@ class Statement:
 
     def __init__(self, sqlite: str, postgres: str | None = None) -> None:
         self.names = tuple(dict.fromkeys(PARAMETER.findall(sqlite)))
-        self.sqlite = self._numbered(sqlite, "?")
+        # An SQLite database is a file of its own, and its only schema is called main.
+        self.sqlite = self._numbered(sqlite, "?").replace("{schema}", "main")
         self.postgres = self._numbered(postgres or sqlite, "$")
         self.of_row: Callable[[Any], tuple[Any, ...]] = self._row_reader()
 

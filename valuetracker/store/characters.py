@@ -27,7 +27,7 @@ from valuetracker.store.tags import ALL_CHARACTERS, character_tag
 SELECT_CHARACTERS = Statement(
     """
     SELECT place, id, name, created_at, updated_at, revision, checksum
-    FROM characters ORDER BY place
+    FROM {schema}.characters ORDER BY place
     """
 )
 
@@ -44,7 +44,7 @@ async def list_characters(tx: Snapshot) -> list[Character]:
 SELECT_VALUES_OF_CHARACTER = Statement(
     """
     SELECT data.place, data.instance_id, data.key, data.value, data.revision, data.checksum
-    FROM instances JOIN data ON data.instance_id = instances.id
+    FROM {schema}.instances JOIN {schema}.data ON data.instance_id = instances.id
     WHERE instances.character_id = :character_id
     ORDER BY instances.place, data.place
     """

@@ -30,8 +30,8 @@ SELECT_BASES = Statement(
     """
     SELECT change, revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM changes WHERE change IN (
-        SELECT max(change) FROM changes WHERE change <= :until AND effect = 1
+    FROM {schema}.changes WHERE change IN (
+        SELECT max(change) FROM {schema}.changes WHERE change <= :until AND effect = 1
         GROUP BY owner, key, space
     )
     """
@@ -39,21 +39,32 @@ SELECT_BASES = Statement(
 
 UPDATE_TO_BASE = Statement(
     """
-    UPDATE changes SET op = :op, operand = :operand, message_id = :message_id,
+    UPDATE {schema}.changes SET op = :op, operand = :operand, message_id = :message_id,
         swipe = :swipe, live = :live, checksum = :checksum
     WHERE change = :change
-    """
+    """,
+    postgres="""
+    UPDATE {schema}.changes SET op = new.op, operand = new.operand,
+        message_id = new.message_id, swipe = new.swipe,
+        live = new.live, checksum = new.checksum
+    FROM unnest(:op::text[], :operand::text[], :message_id::text[], :swipe::text[], :live::bigint[],
+        :checksum::bigint[], :change::bigint[])
+        AS new (op, operand, message_id, swipe, live, checksum, change)
+    WHERE changes.change = new.change
+    """,
 )
 
-COUNT_FOLDED = Statement("SELECT count(*) FROM changes WHERE change <= :until AND op <> 'base'")
+COUNT_FOLDED = Statement(
+    "SELECT count(*) FROM {schema}.changes WHERE change <= :until AND op <> 'base'"
+)
 
-DELETE_FOLDED = Statement("DELETE FROM changes WHERE change <= :until AND op <> 'base'")
+DELETE_FOLDED = Statement("DELETE FROM {schema}.changes WHERE change <= :until AND op <> 'base'")
 
 # A base whose row has been removed since the last compaction, or changed and folded anew.
 DELETE_OLD_BASES = Statement(
     """
-    DELETE FROM changes WHERE change <= :until AND op = 'base' AND change NOT IN (
-        SELECT max(change) FROM changes WHERE change <= :until AND effect = 1
+    DELETE FROM {schema}.changes WHERE change <= :until AND op = 'base' AND change NOT IN (
+        SELECT max(change) FROM {schema}.changes WHERE change <= :until AND effect = 1
         GROUP BY owner, key, space
     )
     """
@@ -62,8 +73,8 @@ DELETE_OLD_BASES = Statement(
 # The revision that is the cutoff stays: it says when the state it names was.
 DELETE_REVISIONS = Statement(
     """
-    DELETE FROM revisions WHERE revision < (
-        SELECT max(revision) FROM revisions WHERE revision <= :revision
+    DELETE FROM {schema}.revisions WHERE revision < (
+        SELECT max(revision) FROM {schema}.revisions WHERE revision <= :revision
     )
     """
 )
@@ -105,6 +116,6 @@ async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:
 
 SELECT_REVISION_BEFORE = Statement(
     """
-    SELECT revision FROM revisions WHERE at <= :at ORDER BY revision DESC LIMIT 1
+    SELECT revision FROM {schema}.revisions WHERE at <= :at ORDER BY revision DESC LIMIT 1
     """
 )

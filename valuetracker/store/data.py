@@ -10,7 +10,7 @@ from valuetracker.errors import DataKeyNotFound, InstanceNotFound
 from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store.changes import Change, RemoveValue, SetValue
 from valuetracker.store.instances import expect_instance
-from valuetracker.store.ledger import Ledger
+from valuetracker.store.ledger import Ledger, loading
 from valuetracker.store.log import At, find_change, find_moment, values_at
 from valuetracker.store.operations import merge
 from valuetracker.store.patch import patched
@@ -49,6 +49,7 @@ async def find_value(tx: Snapshot, instance_id: str, key: str, at: At | None = N
     return values_record([row])
 
 
+@loading(lambda instance_id, key, value: (instance_id, [key]))
 async def set_value(tx: Ledger, instance_id: str, key: str, value: str) -> ValueSet:
     await get_instance_row(tx, instance_id)
     await _expect_key(tx, instance_id, key)
@@ -71,6 +72,7 @@ async def override_values(tx: Ledger, instance_id: str, values: dict[str, str]) 
     return {"success": True, "message": "Instance data overridden successfully"}
 
 
+@loading(lambda instance_id, values: (instance_id, list(values)))
 async def merge_values(tx: Ledger, instance_id: str, values: dict[str, str]) -> SuccessMessage:
     await get_instance_row(tx, instance_id)
     await expect_instance(tx, instance_id)
@@ -79,6 +81,7 @@ async def merge_values(tx: Ledger, instance_id: str, values: dict[str, str]) -> 
     return {"success": True, "message": "Instance data merged successfully"}
 
 
+@loading(lambda instance_id, keys: (instance_id, keys))
 async def remove_values(tx: Ledger, instance_id: str, keys: list[str]) -> Removed:
     await get_instance_row(tx, instance_id)
     await expect_instance(tx, instance_id)
@@ -88,6 +91,7 @@ async def remove_values(tx: Ledger, instance_id: str, keys: list[str]) -> Remove
     return {"success": True, "removedCount": len(present)}
 
 
+@loading(lambda instance_id, key: (instance_id, [key]))
 async def remove_value(tx: Ledger, instance_id: str, key: str) -> Success:
     if await tx.find_instance(instance_id) is None:
         raise DataKeyNotFound()

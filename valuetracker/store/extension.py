@@ -61,12 +61,13 @@ class Extension:
         self._unused = asyncio.Event()
         self.feed = Feed(self)
 
-    def apply_commit(self, commit: Commit) -> None:
+    def apply_commit(self, commit: Commit | None) -> None:
         """Told by the engine, on the event loop, in order, before any answer goes out."""
-        self.revision = commit.revision
-        self._commits += 1
-        self._committed(self, commit)
-        self.feed.committed(commit)
+        if commit is not None:
+            self.revision = commit.revision
+            self._commits += 1
+            self._committed(self, commit)
+            self.feed.committed(commit)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
@@ -90,6 +91,11 @@ class Extension:
         result, snapshot = await self.database.read(job)
         revision = snapshot.head.revision
         while revision > self.revision:
+            if not self.database.writing:
+                # A commit whose answer was lost on its way, or somebody else's: nothing
+                # in memory is known to be true any more.
+                self.apply_commit(Commit(revision, tags=None))
+                break
             await self._next_commit()
         if isinstance(result, ValueTrackerError):
             raise result

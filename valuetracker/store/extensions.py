@@ -53,7 +53,7 @@ class Engine(Protocol):
     async def start(self, at: str) -> Database: ...
     async def stop(self) -> None: ...
     def locate(self, name: str, wanted: str | None) -> str: ...
-    def exists(self, location: str) -> bool: ...
+    async def exists(self, location: str) -> bool: ...
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str: ...
     async def identity(self, location: str) -> tuple[str, str]: ...
     async def open(self, location: str, identity: str) -> Database: ...
@@ -170,7 +170,10 @@ class Extensions:
         return extension
 
     def _committed(self, extension: Extension, commit: Commit) -> None:
-        self.memory.forget(extension, commit.tags)
+        if commit.tags is None:
+            self.memory.forget_all(extension)
+        else:
+            self.memory.forget(extension, commit.tags)
         record = self.registry.find(extension.id)
         if record is not None and commit.revision >= record.revision + NOTED_EVERY:
             self._start(self._note(extension))
@@ -275,7 +278,7 @@ class Extensions:
         async def setup(transaction: Transaction) -> None:
             await make_head(transaction, floor)
 
-        if not self.engine.exists(location):
+        if not await self.engine.exists(location):
             return await self.engine.create(location, extension_id, at, setup)
         if await self.engine.is_unmarked(location, adoption.recognise):
             convert = adoption.conversion(floor)
@@ -333,7 +336,7 @@ class Extensions:
     async def _purge_unknown(self, extension_id: str) -> None:
         location = self.engine.locate(extension_id, None)
         taken = location.casefold()
-        if self.engine.exists(location) and not any(
+        if await self.engine.exists(location) and not any(
             other.location is not None and other.location.casefold() == taken
             for other in self.registry.others(extension_id)
         ):

@@ -75,7 +75,7 @@ class Filter:
 
 SELECT_REVISIONS_AFTER = Statement(
     """
-    SELECT revision, at, actor, first, changes, checksum FROM revisions
+    SELECT revision, at, actor, first, changes, checksum FROM {schema}.revisions
     WHERE revision > :since ORDER BY revision LIMIT :count
     """
 )
@@ -84,7 +84,7 @@ SELECT_CHANGES_BETWEEN = Statement(
     """
     SELECT change, revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM changes WHERE change BETWEEN :first_change AND :last_change ORDER BY change
+    FROM {schema}.changes WHERE change BETWEEN :first_change AND :last_change ORDER BY change
     """
 )
 

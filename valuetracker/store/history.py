@@ -18,7 +18,7 @@ SELECT_HISTORY_UP = Statement(
     """
     SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM changes JOIN revisions ON revisions.revision = changes.revision
+    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
     WHERE owner = :owner AND change BETWEEN :first_change AND :last_change
         AND space IN ('data', 'instance') AND op <> 'base'
     ORDER BY change LIMIT :count
@@ -29,7 +29,7 @@ SELECT_HISTORY_DOWN = Statement(
     """
     SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM changes JOIN revisions ON revisions.revision = changes.revision
+    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
     WHERE owner = :owner AND change BETWEEN :first_change AND :last_change
         AND space IN ('data', 'instance') AND op <> 'base'
     ORDER BY change DESC LIMIT :count
@@ -40,7 +40,7 @@ SELECT_HISTORY_OF_KEY_UP = Statement(
     """
     SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM changes JOIN revisions ON revisions.revision = changes.revision
+    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
     WHERE owner = :owner AND key = :key AND space = 'data'
         AND change BETWEEN :first_change AND :last_change AND op <> 'base'
     ORDER BY change LIMIT :count
@@ -51,7 +51,7 @@ SELECT_HISTORY_OF_KEY_DOWN = Statement(
     """
     SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM changes JOIN revisions ON revisions.revision = changes.revision
+    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
     WHERE owner = :owner AND key = :key AND space = 'data'
         AND change BETWEEN :first_change AND :last_change AND op <> 'base'
     ORDER BY change DESC LIMIT :count

@@ -23,9 +23,9 @@ SELECT_INSTANCES = Statement(
     """
     SELECT place, id, character_id, chat_id, name, created_at, updated_at,
         revision, keys, digest, checksum
-    FROM instances
-    WHERE (:character_id IS NULL OR character_id = :character_id)
-        AND (:chat_id IS NULL OR chat_id = :chat_id)
+    FROM {schema}.instances
+    WHERE (CAST(:character_id AS text) IS NULL OR character_id = :character_id)
+        AND (CAST(:chat_id AS text) IS NULL OR chat_id = :chat_id)
     ORDER BY place
     """
 )

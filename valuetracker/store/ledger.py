@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -83,12 +83,29 @@ class Written:
 
 @dataclass(slots=True)
 class Commit:
-    """What a group changed: the revision it reached, what it touched, and its log."""
+    """
+    What a group changed: the revision it reached, what it touched, and its log.
+
+    `tags` is None where it is not known what was touched.
+    """
 
     revision: int
-    tags: set[Tag]
+    tags: set[Tag] | None
     revisions: list[RevisionRow] = field(default_factory=list)
     changes: list[ChangeRow] = field(default_factory=list)
+
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def loading(loads: Callable[..., tuple[str, list[str]]]) -> Callable[[Verb], Verb]:
+    """Say of a verb which instance and keys it will load, given its arguments."""
+
+    def mark(verb: Verb) -> Verb:
+        verb.loads = loads  # type: ignore[attr-defined]
+        return verb
+
+    return mark
 
 
 class Ledger:
@@ -109,7 +126,8 @@ class Ledger:
         self._changed: dict[tuple[str, str, str], int] = {}
         self._pending_revisions: list[RevisionRow] = []
         self._pending_changes: list[ChangeRow] = []
-        self._commit = Commit(0, {EVERYTHING})
+        self._tags: set[Tag] = {EVERYTHING}
+        self._commit = Commit(0, self._tags)
         self._head_moved = False
         self.clean = True
         self.now = ""
@@ -129,6 +147,41 @@ class Ledger:
         revision = (await self.load_head()).revision
         self._requests.remember(job.context, self.now, revision, job.status, body)
         return Written(job.status, body, revision)
+
+    async def prepare(self, jobs: Sequence[WriteJob]) -> None:
+        """Load what the jobs say they will ask for, in as few statements as possible."""
+        instances: dict[str, None] = {}
+        values: dict[tuple[str, str], None] = {}
+        for job in jobs:
+            loads = getattr(job.verb, "loads", None)
+            if loads is not None:
+                instance_id, keys = loads(*job.arguments)
+                instances[instance_id] = None
+                values.update(((instance_id, key), None) for key in keys)
+        if instances:
+            await self._load_instances(list(instances))
+        if values:
+            await self._load_pairs(list(values))
+
+    async def _load_instances(self, ids: list[str]) -> None:
+        rows = await self._transaction.fetch_all(
+            sql.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(ids).decode()
+        )
+        for id in ids:
+            self._instances.loaded(id, None)
+        for row in rows:
+            instance = InstanceRow(*row).verify()
+            self._instances.loaded(instance.id, instance)
+
+    async def _load_pairs(self, pairs: list[tuple[str, str]]) -> None:
+        rows = await self._transaction.fetch_all(
+            sql.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(pairs).decode()
+        )
+        for instance_id, key in pairs:
+            self._values.setdefault(instance_id, Table()).loaded(key, None)
+        for row in rows:
+            value = DataRow(*row).verify()
+            self._values[value.instance_id].loaded(value.key, value)
 
     async def finish(self) -> Commit:
         await self._write_pending()
@@ -220,7 +273,7 @@ class Ledger:
 
     async def load_head(self) -> Head:
         if self._head is None:
-            self._head = await load_head(self._transaction)
+            self._head = await load_head(self._transaction, sql.LOCK_HEAD)
         return self._head
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
@@ -394,8 +447,8 @@ class Ledger:
     def _touch_instance(self, instance: InstanceRow, revision: int) -> None:
         instance.revision = revision
         self._instances.put(instance.id, instance)
-        self._commit.tags.add(instance_tag(instance.id))
-        self._commit.tags.add(character_tag(instance.character_id))
+        self._tags.add(instance_tag(instance.id))
+        self._tags.add(character_tag(instance.character_id))
 
     async def _set_value(self, change: SetValue, head: Head) -> None:
         instance = await self._instance_of(change)
@@ -430,7 +483,7 @@ class Ledger:
         place: int | None,
     ) -> None:
         self._touch_instance(instance, head.revision)
-        self._commit.tags.add(value_tag(change.instance_id, change.key))
+        self._tags.add(value_tag(change.instance_id, change.key))
         anchor = (change.anchor or self.context.anchor) if change.anchored else None
         self._log(
             head,
@@ -466,14 +519,14 @@ class Ledger:
         )
         row.seal()
         self._characters.put(change.id, row)
-        self._commit.tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
         op = "create_character" if old is None else "update_character"
         self._log(head, "character", change.id, "", op, after=row.text(), place=row.place)
 
     async def _drop_character(self, change: DropCharacter, head: Head) -> None:
         head.characters -= 1
         self._characters.put(change.id, None)
-        self._commit.tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
         self._log(head, "character", change.id, "", "delete_character", after=None, place=None)
 
     async def _put_instance(self, change: PutInstance, head: Head) -> None:
@@ -499,7 +552,7 @@ class Ledger:
         self._touch_instance(row, head.revision)
         self._restructured.add(change.id)
         await self._touch_character(change.character_id, head.revision)
-        self._commit.tags.add(ALL_INSTANCES)
+        self._tags.add(ALL_INSTANCES)
         self._log(
             head,
             "instance",
@@ -520,7 +573,7 @@ class Ledger:
         self._touch_instance(instance, head.revision)
         self._instances.put(change.id, None)
         await self._touch_character(instance.character_id, head.revision)
-        self._commit.tags.add(ALL_INSTANCES)
+        self._tags.add(ALL_INSTANCES)
         self._log(
             head,
             "instance",
@@ -534,7 +587,7 @@ class Ledger:
 
     async def _touch_character(self, character_id: str, revision: int) -> None:
         # Its list of instances changed, which is a change of what is read as one.
-        self._commit.tags.add(character_tag(character_id))
+        self._tags.add(character_tag(character_id))
         character = await self.find_character(character_id)
         if character is not None:
             character.revision = revision
@@ -542,8 +595,8 @@ class Ledger:
             self._characters.put(character_id, character)
 
 
-async def load_head(transaction: Transaction) -> Head:
-    row = await transaction.fetch_one(sql.SELECT_HEAD)
+async def load_head(transaction: Transaction, statement: Statement = sql.SELECT_HEAD) -> Head:
+    row = await transaction.fetch_one(statement)
     if row is None:
         raise DatabaseDamaged()
     return Head(*row).verify()

@@ -40,7 +40,7 @@ class Moment:
 
 SELECT_MOMENT_OF_REVISION = Statement(
     """
-    SELECT first + changes - 1 FROM revisions
+    SELECT first + changes - 1 FROM {schema}.revisions
     WHERE revision <= :revision ORDER BY revision DESC LIMIT 1
     """
 )
@@ -48,7 +48,7 @@ SELECT_MOMENT_OF_REVISION = Statement(
 # Backwards from the newest: the clock may have been set back, the revisions never are.
 SELECT_MOMENT_OF_TIME = Statement(
     """
-    SELECT revision, first + changes - 1 FROM revisions
+    SELECT revision, first + changes - 1 FROM {schema}.revisions
     WHERE at <= :at ORDER BY revision DESC LIMIT 1
     """
 )
@@ -77,7 +77,7 @@ SELECT_LAST_CHANGE = Statement(
     """
     SELECT change, revision, space, owner, key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM changes
+    FROM {schema}.changes
     WHERE owner = :owner AND key = :key AND space = :space
         AND change <= :until AND effect = 1
     ORDER BY change DESC LIMIT 1
@@ -95,21 +95,42 @@ async def find_change(tx: Reader, space: str, owner: str, key: str, until: int) 
 SELECT_VALUES_AT = Statement(
     """
     WITH RECURSIVE keys (key) AS (
-        SELECT min(key) FROM changes WHERE owner = :owner AND key > ''
+        SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > ''
         UNION ALL
-        SELECT (SELECT min(key) FROM changes WHERE owner = :owner AND key > keys.key)
+        SELECT (
+            SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > keys.key
+        )
         FROM keys WHERE keys.key IS NOT NULL
     )
     SELECT change, revision, space, owner, changes.key, op, operand, after, place,
         parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM keys CROSS JOIN changes
+    FROM keys CROSS JOIN {schema}.changes
     WHERE keys.key IS NOT NULL AND changes.change = (
-        SELECT change FROM changes
+        SELECT change FROM {schema}.changes
         WHERE owner = :owner AND key = keys.key AND space = 'data'
             AND change <= :until AND effect = 1
         ORDER BY change DESC LIMIT 1
     )
-    """
+    """,
+    postgres="""
+    WITH RECURSIVE keys (key) AS (
+        SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > ''
+        UNION ALL
+        SELECT (
+            SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > keys.key
+        )
+        FROM keys WHERE keys.key IS NOT NULL
+    )
+    SELECT found.* FROM keys CROSS JOIN LATERAL (
+        SELECT change, revision, space, owner, key, op, operand, after, place,
+            parent, chat_id, message_id, swipe, effect, live, checksum
+        FROM {schema}.changes
+        WHERE owner = :owner AND key = keys.key AND space = 'data'
+            AND change <= :until AND effect = 1
+        ORDER BY change DESC LIMIT 1
+    ) AS found
+    WHERE keys.key IS NOT NULL
+    """,
 )
 
 
@@ -141,7 +162,7 @@ async def character_at(tx: Reader, character_id: str, moment: Moment) -> Charact
 
 SELECT_FORMER_INSTANCES = Statement(
     """
-    SELECT DISTINCT owner FROM changes
+    SELECT DISTINCT owner FROM {schema}.changes
     WHERE parent = :parent AND space = 'instance' AND change <= :until
     """
 )

@@ -34,18 +34,28 @@ class Record:
 SELECT_RECORDS = Statement(
     """
     SELECT id, location, identity, revision, registered, registered_at
-    FROM extensions ORDER BY id
+    FROM {schema}.extensions ORDER BY id
     """
 )
 
 UPSERT_RECORD = Statement(
     """
-    INSERT INTO extensions (id, folded, location, identity, revision, registered, registered_at)
+    INSERT INTO {schema}.extensions (id, folded, location, identity, revision, registered,
+        registered_at)
     VALUES (:id, :folded, :location, :identity, :revision, :registered, :registered_at)
     ON CONFLICT (id) DO UPDATE SET location = excluded.location, identity = excluded.identity,
         revision = excluded.revision, registered = excluded.registered,
         registered_at = excluded.registered_at
-    """
+    """,
+    postgres="""
+    INSERT INTO {schema}.extensions (id, folded, location, identity, revision, registered,
+        registered_at)
+    SELECT * FROM unnest(:id::text[], :folded::text[], :location::text[], :identity::text[],
+        :revision::bigint[], :registered::bigint[], :registered_at::text[])
+    ON CONFLICT (id) DO UPDATE SET location = excluded.location, identity = excluded.identity,
+        revision = excluded.revision, registered = excluded.registered,
+        registered_at = excluded.registered_at
+    """,
 )
 
 

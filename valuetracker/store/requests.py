@@ -51,21 +51,26 @@ class RequestRow:
 SELECT_REQUEST = Statement(
     """
     SELECT key, fingerprint, at, revision, status, body, checksum
-    FROM requests WHERE key = :key
+    FROM {schema}.requests WHERE key = :key
     """
 )
 
 INSERT_REQUEST = Statement(
     """
-    INSERT INTO requests (key, fingerprint, at, revision, status, body, checksum)
+    INSERT INTO {schema}.requests (key, fingerprint, at, revision, status, body, checksum)
     VALUES (:key, :fingerprint, :at, :revision, :status, :body, :checksum)
-    """
+    """,
+    postgres="""
+    INSERT INTO {schema}.requests (key, fingerprint, at, revision, status, body, checksum)
+    SELECT * FROM unnest(:key::text[], :fingerprint::text[], :at::text[], :revision::bigint[],
+        :status::bigint[], :body::text[], :checksum::bigint[])
+    """,
 )
 
 DELETE_OLD_REQUESTS = Statement(
     """
-    DELETE FROM requests WHERE key IN (
-        SELECT key FROM requests WHERE at < :before ORDER BY at LIMIT :count
+    DELETE FROM {schema}.requests WHERE key IN (
+        SELECT key FROM {schema}.requests WHERE at < :before ORDER BY at LIMIT :count
     )
     """
 )

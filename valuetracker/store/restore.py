@@ -38,14 +38,14 @@ BASES = ("set", "remove", "restore", "adopt", "base")
 
 SELECT_KEYS_CHANGED_SINCE = Statement(
     """
-    SELECT DISTINCT key FROM changes
+    SELECT DISTINCT key FROM {schema}.changes
     WHERE owner = :owner AND change > :since AND space = 'data'
     """
 )
 
 SELECT_SOURCES = Statement(
     """
-    SELECT change, op, operand FROM changes
+    SELECT change, op, operand FROM {schema}.changes
     WHERE owner = :owner AND key = :key AND space = 'data'
         AND change <= :until AND effect = 1 AND op <> 'reconcile'
     ORDER BY change DESC

@@ -1,0 +1,100 @@
+"""
+Group commit: whatever waits to be written goes into one transaction.
+
+Both engines share this half; how a group is run and committed is theirs. The promises are
+those of the package's docstring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+GROUP_JOBS = 256
+
+
+@dataclass
+class Outcome:
+    """What became of one group: an answer or an error for each job, and what to announce."""
+
+    results: list[tuple[bool, Any]] = field(default_factory=list)
+    committed: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def failed(cls, error: Exception, jobs: int) -> Outcome:
+        return cls([(False, error)] * jobs)
+
+    def add(self, other: Outcome) -> None:
+        self.results += other.results
+        self.committed += other.committed
+
+
+class GroupWriter(ABC):
+    """Takes jobs one by one and writes them in groups, one group at a time."""
+
+    def __init__(self) -> None:
+        # Told of every group, in order, on the event loop, before any of it is answered;
+        # None says that a group ended without anybody knowing whether it was committed.
+        self.on_commit: Callable[[Any], None] = lambda committed: None
+        self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def writing(self) -> bool:
+        """Whether a group is under way."""
+        return self._pump is not None
+
+    async def write(self, job: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((job, answer))
+        if self._pump is None:
+            self._pump = loop.create_task(self._write_groups())
+        return await answer
+
+    async def _write_groups(self) -> None:
+        try:
+            while self._waiting:
+                group = self._take_group()
+                if group:
+                    jobs = [job for job, _ in group]
+                    try:
+                        outcome = await self._write_group(jobs)
+                    except Exception as error:
+                        outcome = Outcome.failed(error, len(jobs))
+                    self._announce(group, outcome)
+        finally:
+            self._pump = None
+            # Whoever waited for this group to tell has heard all it will.
+            self.on_commit(None)
+
+    def _announce(self, group: list[tuple[Any, asyncio.Future[Any]]], outcome: Outcome) -> None:
+        for committed in outcome.committed:
+            self.on_commit(committed)
+        for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
+            if not answer.done():
+                if done:
+                    answer.set_result(result)
+                else:
+                    answer.set_exception(result)
+
+    def _take_group(self) -> list[tuple[Any, asyncio.Future[Any]]]:
+        group: list[tuple[Any, asyncio.Future[Any]]] = []
+        while self._waiting and len(group) < GROUP_JOBS:
+            job, answer = self._waiting.popleft()
+            # Whoever asked has gone before it was begun: leave it undone.
+            if not answer.cancelled():
+                group.append((job, answer))
+        return group
+
+    @abstractmethod
+    async def _write_group(self, jobs: list[Any]) -> Outcome:
+        """Run the jobs in one transaction, or, if that fails, each in its own."""
+
+    async def finish_writing(self) -> None:
+        while self._pump is not None:
+            await asyncio.wait([self._pump])

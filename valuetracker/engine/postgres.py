@@ -1,0 +1,444 @@
+"""
+The PostgreSQL engine: one schema per database, one of them the registry.
+
+- Statements are fully qualified and never cross schemas, so pooling, and sharding by
+  schema, need nothing from us.
+- Writers of one database are put one after the other by the lock on its head row, so
+  revisions are gapless and become visible in their order.
+- Reads run in the role `valuetracker_reader`, which may select and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from valuetracker.engine import Job, Transaction, Work
+from valuetracker.engine.group import GroupWriter, Outcome
+from valuetracker.engine.migrate import Migration, load_migrations, migrations_directory
+from valuetracker.engine.plain import PlainWork
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import (
+    DatabaseDamaged,
+    DatabaseTooNew,
+    DatabaseUnavailable,
+    PathNotAllowed,
+    StartupError,
+    StorageFull,
+    ValueTrackerError,
+)
+from valuetracker.failpoints import Failpoint
+
+T = TypeVar("T")
+
+READER_ROLE = "valuetracker_reader"
+REGISTRY_SCHEMA = "valuetracker"
+OLDEST_VERSION = (13, 0)
+# Two numbers that are ours; the second tells what is being guarded.
+LOCK_SPACE = 0x5654
+REGISTERING = 1
+
+
+def translate(error: Exception) -> Exception:
+    """What a failure of PostgreSQL or of the way to it means to a caller."""
+    if isinstance(error, ValueTrackerError):
+        return error
+    if isinstance(error, asyncpg.DiskFullError | asyncpg.OutOfMemoryError):
+        return StorageFull()
+    if isinstance(
+        error,
+        asyncpg.UndefinedTableError
+        | asyncpg.UndefinedColumnError
+        | asyncpg.DatatypeMismatchError
+        | asyncpg.InvalidSchemaNameError
+        | asyncpg.DataCorruptedError
+        | asyncpg.IndexCorruptedError,
+    ):
+        return DatabaseDamaged()
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return DatabaseUnavailable(
+            "The database user lacks a right it needs.",
+            hint="Give it back the rights on its schemas; the server's log says more.",
+        )
+    if isinstance(
+        error,
+        asyncpg.PostgresError | asyncpg.InterfaceError | OSError | TimeoutError | EOFError,
+    ):
+        return DatabaseUnavailable()
+    return error
+
+
+def lost_connection(error: Exception) -> bool:
+    """Whether trying the same again on this connection makes no sense."""
+    return isinstance(
+        error,
+        asyncpg.PostgresConnectionError
+        | asyncpg.InterfaceError
+        | asyncpg.AdminShutdownError
+        | asyncpg.CrashShutdownError
+        | asyncpg.CannotConnectNowError
+        | OSError
+        | TimeoutError
+        | EOFError,
+    )
+
+
+class PostgresTransaction:
+    """The transaction a verb is given."""
+
+    __slots__ = ("_connection", "_schema")
+
+    def __init__(self, connection: Any, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    def _text(self, statement: Statement) -> str:
+        return statement.postgres.replace("{schema}", self._schema)
+
+    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        rows = await self._connection.fetch(self._text(statement), *statement.values(parameters))
+        return [tuple(row) for row in rows]
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
+        row = await self._connection.fetchrow(self._text(statement), *statement.values(parameters))
+        return tuple(row) if row is not None else None
+
+    async def execute(self, statement: Statement, **parameters: Any) -> None:
+        await self._connection.execute(self._text(statement), *statement.values(parameters))
+
+    async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        if not rows:
+            return
+        # One array per column: a single statement, however many rows.
+        columns = [list(column) for column in zip(*map(statement.of_row, rows), strict=True)]
+        await self._connection.execute(self._text(statement), *columns)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Connections that may write, and connections that cannot."""
+
+    writers: Any
+    readers: Any
+
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[Any]:
+        async with self.writers.acquire() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[Any]:
+        async with (
+            self.readers.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+
+class PostgresDatabase(GroupWriter):
+    """One schema."""
+
+    def __init__(self, pools: Pools, schema: str, work: Callable[[Transaction], Work]) -> None:
+        super().__init__()
+        self.suspect = False
+        self._pools = pools
+        self._schema = schema
+        self._work = work
+        self._failpoint = Failpoint.from_environment()
+
+    async def read(self, job: Job[T]) -> T:
+        try:
+            async with self._pools.reader() as connection:
+                return await job(PostgresTransaction(connection, self._schema))
+        except Exception as error:
+            raise self._judge(error) from error
+
+    def _judge(self, error: Exception) -> Exception:
+        meaning = translate(error)
+        # A verb that found one wrong row says so itself; the rest may still be sound.
+        if isinstance(meaning, DatabaseDamaged) and meaning is not error:
+            self.suspect = True
+        return meaning
+
+    async def _write_group(self, jobs: list[Any]) -> Outcome:
+        try:
+            return await self._transact(jobs)
+        except Exception as error:
+            # Nobody knows whether a commit whose answer was lost has happened, so only
+            # what certainly has not is tried again.
+            if len(jobs) == 1 or lost_connection(error):
+                raise self._judge(error) from error
+        outcome = Outcome()
+        for job in jobs:
+            try:
+                outcome.add(await self._transact([job]))
+            except Exception as error:
+                outcome.add(Outcome.failed(self._judge(error), 1))
+        return outcome
+
+    async def _transact(self, jobs: list[Any]) -> Outcome:
+        results: list[tuple[bool, Any]] = []
+        async with self._pools.writer() as connection, connection.transaction():
+            work = self._work(PostgresTransaction(connection, self._schema))
+            if len(jobs) > 1:
+                await work.prepare(jobs)
+            for job in jobs:
+                try:
+                    results.append((True, await work.perform(job)))
+                except ValueTrackerError as refusal:
+                    if not work.clean:
+                        raise
+                    results.append((False, refusal))
+            committed = await work.finish()
+            self._failpoint.reach("before_commit")
+        self._failpoint.reach("after_commit")
+        return Outcome(results, [committed])
+
+    async def size(self) -> int:
+        try:
+            async with self._pools.reader() as connection:
+                size: int = await connection.fetchval(
+                    "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint "
+                    "FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+                    "WHERE nspname = $1 AND relkind = 'r'",
+                    self._schema,
+                )
+                return size
+        except Exception as error:
+            raise translate(error) from error
+
+    async def close(self) -> None:
+        await self.finish_writing()
+
+
+class PostgresEngine:
+    """Databases that are schemas of one PostgreSQL database."""
+
+    name = "postgresql"
+
+    def __init__(
+        self,
+        url: str,
+        work: Callable[[Transaction], Work],
+        *,
+        pool_size: int,
+        timeout: float,
+    ) -> None:
+        self.version = "unknown"
+        self._url = url
+        self._work = work
+        self._pool_size = max(1, pool_size)
+        self._timeout = timeout
+        migrations = migrations_directory() / "postgres"
+        self._migrations = load_migrations(migrations)
+        self._registry_migrations = load_migrations(migrations / "registry")
+        self._pools: Pools | None = None
+
+    @property
+    def pools(self) -> Pools:
+        assert self._pools is not None, "not started"
+        return self._pools
+
+    def hold(self) -> None:
+        """Nothing to hold: several servers may use one database."""
+
+    # Starting
+
+    async def start(self, at: str) -> PostgresDatabase:
+        try:
+            writers = await self._pool(None)
+            await self._prepare(writers, at)
+            self._pools = Pools(writers, await self._pool(READER_ROLE))
+        except Exception as error:
+            raise StartupError(self._reason(error)) from error
+        return PostgresDatabase(self.pools, REGISTRY_SCHEMA, PlainWork)
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, StartupError | ValueTrackerError):
+            return str(error)
+        if isinstance(error, asyncpg.InsufficientPrivilegeError):
+            return (
+                f"The database user may not prepare the database: {error}. It needs the right "
+                f"to create schemas, and the role {READER_ROLE}, made once by whoever may."
+            )
+        # Neither the password nor the user belongs into a log.
+        place = re.sub(r"//[^@/]*@", "//", self._url)
+        return f"The database {place} cannot be used: {error or type(error).__name__}."
+
+    async def _pool(self, role: str | None) -> Any:
+        async def prepare(connection: Any) -> None:
+            if role is not None:
+                await connection.execute(f"SET ROLE {role}")
+
+        return await asyncpg.create_pool(
+            self._url,
+            min_size=1,
+            max_size=self._pool_size,
+            timeout=self._timeout,
+            command_timeout=self._timeout,
+            statement_cache_size=512,
+            init=prepare,
+        )
+
+    async def _prepare(self, writers: Any, at: str) -> None:
+        async with writers.acquire() as connection:
+            version = connection.get_server_version()
+            self.version = f"{version.major}.{version.minor}"
+            if (version.major, version.minor) < OLDEST_VERSION:
+                raise StartupError(
+                    f"PostgreSQL {self.version} is too old: {OLDEST_VERSION[0]} is the oldest."
+                )
+            async with connection.transaction(), _locked(connection):
+                if not await _role_exists(connection):
+                    await connection.execute(f"CREATE ROLE {READER_ROLE} NOLOGIN")
+                    await connection.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+                if not await _schema_exists(connection, REGISTRY_SCHEMA):
+                    await self._make(
+                        connection, REGISTRY_SCHEMA, "registry", at, self._registry_migrations
+                    )
+                else:
+                    await self._migrate(connection, REGISTRY_SCHEMA, self._registry_migrations)
+
+    async def stop(self) -> None:
+        if self._pools is not None:
+            await self._pools.readers.close()
+            await self._pools.writers.close()
+
+    # Databases
+
+    def locate(self, name: str, wanted: str | None) -> str:
+        """A schema's name: readable, and unmistakable by the digest."""
+        if wanted is not None:
+            raise PathNotAllowed("On PostgreSQL there are no files: leave dbPath out.")
+        readable = re.sub(r"[^a-z0-9]", "_", name.lower())[:40]
+        return f"vt_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+    async def exists(self, location: str) -> bool:
+        async with self._writing() as connection:
+            return await _schema_exists(connection, location)
+
+    async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
+        async with self._writing() as connection, connection.transaction(), _locked(connection):
+            identity = await self._make(connection, location, name, at, self._migrations)
+            await setup(PostgresTransaction(connection, location))
+        return identity
+
+    async def identity(self, location: str) -> tuple[str, str]:
+        async with self._writing() as connection:
+            if not await _schema_exists(connection, location):
+                raise DatabaseDamaged("The schema is missing.")
+            identity, name, _ = await _read_mark(connection, location)
+        return identity, name
+
+    async def open(self, location: str, identity: str) -> PostgresDatabase:
+        async with self._writing() as connection:
+            if not await _schema_exists(connection, location):
+                raise DatabaseDamaged("The schema is missing.")
+            found, _, version = await _read_mark(connection, location)
+            if found != identity:
+                raise DatabaseDamaged("The schema is not the one that was registered.")
+            if version != self._migrations[-1].number:
+                async with connection.transaction(), _locked(connection):
+                    await self._migrate(connection, location, self._migrations)
+        return PostgresDatabase(self.pools, location, self._work)
+
+    async def is_unmarked(self, location: str, recognise: Job[bool]) -> bool:
+        return False
+
+    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
+        raise PathNotAllowed("On PostgreSQL there are no files to adopt.")
+
+    async def discard(self, location: str, label: str) -> bool:
+        async with self._writing() as connection, connection.transaction(), _locked(connection):
+            if not await _schema_exists(connection, location):
+                return False
+            number = 1
+            while await _schema_exists(connection, target := f"trash_{number}_{location}"[:63]):
+                number += 1
+            await connection.execute(f'ALTER SCHEMA "{location}" RENAME TO "{target}"')
+        return True
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[Any]:
+        try:
+            async with self.pools.writer() as connection:
+                yield connection
+        except Exception as error:
+            raise translate(error) from error
+
+    # Schemas
+
+    async def _make(
+        self, connection: Any, schema: str, name: str, at: str, migrations: list[Migration]
+    ) -> str:
+        identity = secrets.token_hex(16)
+        await connection.execute(f'CREATE SCHEMA "{schema}"')
+        for migration in migrations:
+            await _apply(connection, schema, migration)
+        await connection.execute(
+            f'INSERT INTO "{schema}".file VALUES ($1, $2, $3, $4)',
+            identity,
+            name,
+            at,
+            migrations[-1].number,
+        )
+        await _grant(connection, schema)
+        return identity
+
+    async def _migrate(self, connection: Any, schema: str, migrations: list[Migration]) -> None:
+        # Read again: another server may have been here first.
+        _, _, version = await _read_mark(connection, schema)
+        if version > migrations[-1].number:
+            raise DatabaseTooNew()
+        for migration in migrations:
+            if migration.number > version:
+                await _apply(connection, schema, migration)
+                await connection.execute(
+                    f'UPDATE "{schema}".file SET version = $1', migration.number
+                )
+        await _grant(connection, schema)
+
+
+async def _apply(connection: Any, schema: str, migration: Migration) -> None:
+    failpoint = Failpoint.from_environment()
+    for statement in migration.statements:
+        await connection.execute(statement.replace("{schema}", schema))
+        failpoint.reach("mid_migration")
+
+
+async def _grant(connection: Any, schema: str) -> None:
+    await connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {READER_ROLE}')
+    await connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {READER_ROLE}')
+
+
+async def _read_mark(connection: Any, schema: str) -> tuple[str, str, int]:
+    row = await connection.fetchrow(f'SELECT identity, name, version FROM "{schema}".file')
+    if row is None:
+        raise DatabaseDamaged()
+    return row[0], row[1], row[2]
+
+
+async def _schema_exists(connection: Any, schema: str) -> bool:
+    return bool(
+        await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)
+    )
+
+
+async def _role_exists(connection: Any) -> bool:
+    return bool(
+        await connection.fetchval("SELECT count(*) FROM pg_roles WHERE rolname = $1", READER_ROLE)
+    )
+
+
+@asynccontextmanager
+async def _locked(connection: Any) -> AsyncIterator[None]:
+    # Until the transaction ends: two servers must not make or change a schema at once.
+    await connection.execute("SELECT pg_advisory_xact_lock($1, $2)", LOCK_SPACE, REGISTERING)
+    yield
