@@ -83,6 +83,7 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
             await extensions.stop()
 
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
+    app.state.dispatcher = dispatcher
     app.state.end_feeds = extensions.end_feeds
     return app
 

@@ -16,7 +16,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -69,6 +69,8 @@ ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 # Where `/` leads: the only redirect there is.
 HOME = f"{PREFIX}/docs".encode()
+REMEMBERED_PATHS = 4_096
+REMEMBERED_LENGTH = 256
 PREFIX_BYTES = PREFIX.encode() + b"/"
 
 
@@ -81,7 +83,8 @@ class Request(NamedTuple):
     body: bytes = b""
 
 
-class Reply(NamedTuple):
+@dataclass(slots=True)
+class Reply:
     """An answer as it goes out: a body, or pieces for as long as somebody listens."""
 
     status: int
@@ -89,13 +92,17 @@ class Reply(NamedTuple):
     body: bytes
     etag: bytes | None = None
     pieces: AsyncIterator[bytes] | None = None
+    # The status line and headers as bytes, once an adapter has made them.
+    head: bytes | None = None
 
 
 def build_reply(
     status: int, body: bytes, media_type: bytes, extra: Iterable[tuple[bytes, bytes]] = ()
 ) -> Reply:
-    headers = [NO_STORE, NO_SNIFF, (b"content-length", str(len(body)).encode())]
+    headers = [NO_STORE, NO_SNIFF]
+    # A 204 has no body, and says neither how long nor of what type it is.
     if status != 204:
+        headers.append((b"content-length", b"%d" % len(body)))
         headers.append((b"content-type", media_type))
     headers.extend(extra)
     return Reply(status, headers, body)
@@ -150,6 +157,7 @@ class Router:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = Node()
         self._prefixed = Node()
+        self._found: dict[tuple[str, bytes], tuple[Endpoint, dict[str, str | None]]] = {}
         for endpoint in endpoints:
             self._add(self._prefixed, endpoint)
             if endpoint.at_root:
@@ -176,6 +184,17 @@ class Router:
         A parameter that cannot be decoded is None: it is refused only after the header
         has been looked at.
         """
+        known = self._found.get((method, path))
+        if known is None:
+            known = self._find(method, path)
+            # Clients ask for the same few paths again and again.
+            if len(path) <= REMEMBERED_LENGTH:
+                if len(self._found) >= REMEMBERED_PATHS:
+                    self._found.clear()
+                self._found[method, path] = known
+        return known
+
+    def _find(self, method: str, path: bytes) -> tuple[Endpoint, dict[str, str | None]]:
         node = self._root
         if path.startswith(PREFIX_BYTES):
             node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
@@ -279,7 +298,7 @@ class Dispatcher:
             )
             reply = error_reply(ValueTrackerError("Something went wrong.", requestId=request_id))
         if request.method == "HEAD":
-            reply = reply._replace(body=b"")
+            reply = replace(reply, body=b"", head=None)
         if logger.isEnabledFor(logging.DEBUG):
             log_request(request, reply, started)
         return reply
@@ -330,7 +349,7 @@ class Dispatcher:
         extension, reading = call.reading
         etag = b'"%d"' % reading.etag if reading.etag is not None else None
         reply = build_reply(endpoint.status, body, JSON, [(b"etag", etag)] if etag else ())
-        reply = reply._replace(etag=etag)
+        reply.etag = etag
         if key is not None and reading.keepable and self._may_keep(endpoint, key, extension.id):
             size = len(body) + len(key[0]) + len(key[1])
             self.memory.keep(key, reply, size, extension, reading.tags)

@@ -15,6 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from valuetracker.errors import StartupError
+from valuetracker.protocol import DirectProtocol
 from valuetracker.settings import Settings
 
 
@@ -49,7 +50,9 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop" if has_uvloop else "asyncio",
-                http="httptools",
+                http=DirectProtocol,
+                # Headers that say who is behind a proxy are not believed.
+                proxy_headers=False,
                 ws="none",
                 lifespan="on",
                 log_config=None,

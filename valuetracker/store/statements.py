@@ -267,9 +267,10 @@ SELECT_INSTANCES_BY_ID = Statement(
 
 SELECT_VALUES_BY_PAIR = Statement(
     """
-    SELECT place, instance_id, key, data.value, revision, checksum
+    SELECT place, instance_id, data.key, data.value, revision, checksum
     FROM json_each(:pairs) AS pair CROSS JOIN {schema}.data
-    WHERE instance_id = pair.value ->> 0 AND key = pair.value ->> 1
+    WHERE instance_id = json_extract(pair.value, '$[0]')
+        AND data.key = json_extract(pair.value, '$[1]')
     """,
     postgres="""
     SELECT place, instance_id, key, data.value, revision, checksum

@@ -23,13 +23,13 @@ Row = TypeVar("Row", CharacterRow, InstanceRow, DataRow)
 class Table(Generic[Row]):
     """The rows of one table, by id: the row, or None where there is known to be none."""
 
-    __slots__ = ("_stored_at", "_touched", "rows")
+    __slots__ = ("_stored_at", "rows", "touched")
 
     def __init__(self) -> None:
         self.rows: dict[str, Row | None] = {}
         self._stored_at: dict[str, int] = {}
         # A dictionary for its order: rows are written as they came.
-        self._touched: dict[str, None] = {}
+        self.touched: dict[str, None] = {}
 
     def loaded(self, id: str, row: Row | None) -> None:
         self.rows[id] = row
@@ -38,11 +38,11 @@ class Table(Generic[Row]):
 
     def put(self, id: str, row: Row | None) -> None:
         self.rows[id] = row
-        self._touched[id] = None
+        self.touched[id] = None
 
     def drain(self, deleted: list[Place], inserted: list[Row], updated: list[Row]) -> None:
         """Sort what must be written by how; a row that came back elsewhere is both."""
-        for id in self._touched:
+        for id in self.touched:
             row = self.rows[id]
             place = self._stored_at.pop(id, None)
             if row is not None:
@@ -53,4 +53,4 @@ class Table(Generic[Row]):
                 inserted.append(row)
             if place is not None:
                 deleted.append(Place(place))
-        self._touched.clear()
+        self.touched.clear()

@@ -1,0 +1,116 @@
+"""
+The processes of a benchmark: each on its core, and gone when the benchmark is.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+START_SECONDS = 30.0
+# More than a server of ours takes to finish what is in flight.
+STOP_SECONDS = 15.0
+
+
+class Failure(Exception):
+    """The benchmark has nothing to say: something did not work."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The server gets one core, whatever loads it the other."""
+
+    server: int
+    load: int
+
+    @classmethod
+    def available(cls) -> Cores:
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            raise Failure("Two cores are needed: one for the server, one for wrk.")
+        return cls(cores[0], cores[1])
+
+
+@dataclass
+class Child:
+    """A server that is up."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def log_tail(self) -> str:
+        return self.log.read_text(errors="replace")[-2_000:]
+
+
+def environment() -> dict[str, str]:
+    # Settings of whoever runs this must not reach the server.
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("VALUETRACKER_")
+    }
+
+
+def on_core(core: int, command: list[str]) -> list[str]:
+    return ["taskset", "--cpu-list", str(core), *command]
+
+
+@contextmanager
+def running(core: int, module: list[str], log: Path) -> Iterator[Child]:
+    """A Python module that prints `… listening on <url>` once it is ready."""
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            on_core(core, [sys.executable, "-m", *module]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(),
+        )
+    try:
+        yield Child(_ready_url(process, log), process, log)
+    finally:
+        end(process)
+
+
+def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    assert process.stdout is not None
+    said = b""
+    deadline = time.monotonic() + START_SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not said.endswith(b"\n"):
+            piece = b""
+            if selector.select(max(0.0, deadline - time.monotonic())):
+                piece = os.read(process.stdout.fileno(), 4096)
+            if not piece:
+                raise Failure(
+                    f"A server did not start; it said {said!r} and\n"
+                    + log.read_text(errors="replace")[-2_000:]
+                )
+            said += piece
+    return said.decode().rsplit(" ", 1)[-1].strip()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask, wait, and then insist."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
