@@ -25,7 +25,7 @@ from valuetracker.reference import docs_document, openapi_document
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
 from valuetracker.store.extensions import Engine, Extensions
-from valuetracker.store.ledger import Ledger
+from valuetracker.store.ledger import ledgers
 from valuetracker.store.memory import Memory
 from valuetracker.values import BODY_BYTES
 
@@ -42,14 +42,14 @@ def create_engine(settings: Settings) -> Engine:
             ) from None
         return PostgresEngine(
             settings.database,
-            Ledger,
+            ledgers,
             pool_size=settings.pool_size,
             timeout=settings.database_seconds,
         )
     if settings.database:
         raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
-    return SQLiteEngine(directory, work=Ledger, readers=settings.readers)
+    return SQLiteEngine(directory, work=ledgers, readers=settings.readers)
 
 
 def retention(settings: Settings) -> list[Keep]:

@@ -10,23 +10,38 @@ CREATE TABLE {schema}.file (
 );
 
 -- One row: where the log ends. Numbers are handed out from here and never reused:
--- `revision` per request that changes something, `place` per row that comes into being,
--- `change` per row of the log. `oldest` is the oldest revision that can still be read:
--- what lies below it has been folded. The counts let a list notice that it is not whole.
+-- `revision` per request that changes something, `change` per row of the log, `cell` per
+-- thing that ever was, `place` each time one comes into being. `oldest` is the oldest
+-- revision that can still be read: what lies below it has been folded. The counts let a
+-- list notice that it is not whole.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
-    place      BIGINT NOT NULL,
     change     BIGINT NOT NULL,
+    cell       BIGINT NOT NULL,
+    place      BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
     keys       BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
+-- One row is one thing that ever was: a value (`data`, an instance, its key), or a
+-- `character` or an `instance` itself (its id, no key). It outlives what it names, because
+-- the log is about it: a small number there, instead of the names again and again.
+CREATE TABLE {schema}.cells (
+    cell  BIGINT PRIMARY KEY,
+    space TEXT COLLATE "C" NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL,
+    key   TEXT COLLATE "C" NOT NULL
+);
+
+CREATE UNIQUE INDEX cells_by_name ON {schema}.cells (owner, key, space);
+
 -- One row is one character. `place` orders lists by when things came into being.
 CREATE TABLE {schema}.characters (
-    place      BIGINT PRIMARY KEY,
+    cell       BIGINT PRIMARY KEY,
+    place      BIGINT NOT NULL,
     id         TEXT COLLATE "C" NOT NULL UNIQUE,
     name       TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
@@ -39,7 +54,8 @@ CREATE TABLE {schema}.characters (
 -- `keys` and `digest` (the exclusive or of its values' checksums) make a missing value
 -- as noticeable as a wrong one.
 CREATE TABLE {schema}.instances (
-    place        BIGINT PRIMARY KEY,
+    cell         BIGINT PRIMARY KEY,
+    place        BIGINT NOT NULL,
     id           TEXT COLLATE "C" NOT NULL UNIQUE,
     character_id TEXT COLLATE "C" NOT NULL,
     chat_id      TEXT COLLATE "C",
@@ -58,7 +74,8 @@ CREATE INDEX instances_of_chat ON {schema}.instances (chat_id) WHERE chat_id IS 
 -- One row is one key of one instance. `value` is canonical JSON text, spliced into
 -- answers as it is; an update keeps the row's place.
 CREATE TABLE {schema}.data (
-    place       BIGINT PRIMARY KEY,
+    cell        BIGINT PRIMARY KEY,
+    place       BIGINT NOT NULL,
     instance_id TEXT COLLATE "C" NOT NULL,
     key         TEXT COLLATE "C" NOT NULL,
     value       TEXT COLLATE "C" NOT NULL,
@@ -81,20 +98,16 @@ CREATE TABLE {schema}.revisions (
 
 -- One row is one thing that one revision changed.
 --
--- `space` says what `owner` and `key` name: a value (`data`, an instance, its key), or a
--- `character` or an `instance` itself. `op` is what was asked for, `operand` what it was
--- asked with (NULL where `after` says it all). `after` and `place` are the row as it was
--- then; NULL means it was gone, which is not the JSON null. `parent` is the character an
--- instance then belonged to.
+-- `op` is what was asked for, `operand` what it was asked with (NULL where `after` says it
+-- all). `after` and `place` are the thing as it was then; NULL means it was gone, which is
+-- not the JSON null. `parent` is the character an instance then belonged to.
 --
 -- The anchor is (`chat_id`, `message_id`, `swipe`). `effect` says whether the change took
 -- effect when it was written, `live` whether the place it is anchored to is visible now.
 CREATE TABLE {schema}.changes (
     change     BIGINT PRIMARY KEY,
     revision   BIGINT NOT NULL,
-    space      TEXT COLLATE "C" NOT NULL,
-    owner      TEXT COLLATE "C" NOT NULL,
-    key        TEXT COLLATE "C" NOT NULL,
+    cell       BIGINT NOT NULL,
     op         TEXT COLLATE "C" NOT NULL,
     operand    TEXT COLLATE "C",
     after      TEXT COLLATE "C",
@@ -108,11 +121,9 @@ CREATE TABLE {schema}.changes (
     checksum   BIGINT NOT NULL
 );
 
--- The state at a moment is, key by key, the last change that took effect up to it.
-CREATE INDEX changes_of_key ON {schema}.changes (owner, key, space, change);
--- History is by instance, newest first.
-CREATE INDEX changes_of_owner ON {schema}.changes (owner, change);
-CREATE INDEX changes_of_parent ON {schema}.changes (parent, owner) WHERE parent IS NOT NULL;
+-- The state at a moment is, cell by cell, the last change that took effect up to it.
+CREATE INDEX changes_of_cell ON {schema}.changes (cell, change);
+CREATE INDEX changes_of_parent ON {schema}.changes (parent, cell) WHERE parent IS NOT NULL;
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.

@@ -65,6 +65,11 @@ class Work(Protocol):
         ...
 
 
+# Made once per open database, it then makes the work of each group: what is known of the
+# database can so be kept from one group to the next.
+WorkMaker = Callable[[], Callable[[Transaction], Work]]
+
+
 class Database(Protocol):
     """One open database."""
 

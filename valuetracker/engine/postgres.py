@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import asyncpg
 
-from valuetracker.engine import Job, Transaction, Work
+from valuetracker.engine import Job, WorkMaker
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.migrate import Migration, load_migrations, migrations_directory
 from valuetracker.engine.plain import PlainWork
@@ -145,12 +145,12 @@ class Pools:
 class PostgresDatabase(GroupWriter):
     """One schema."""
 
-    def __init__(self, pools: Pools, schema: str, work: Callable[[Transaction], Work]) -> None:
+    def __init__(self, pools: Pools, schema: str, work: WorkMaker) -> None:
         super().__init__()
         self.suspect = False
         self._pools = pools
         self._schema = schema
-        self._work = work
+        self._begin_work = work()
         self._failpoint = Failpoint.from_environment()
 
     async def read(self, job: Job[T]) -> T:
@@ -186,7 +186,7 @@ class PostgresDatabase(GroupWriter):
     async def _transact(self, jobs: list[Any]) -> Outcome:
         results: list[tuple[bool, Any]] = []
         async with self._pools.writer() as connection, connection.transaction():
-            work = self._work(PostgresTransaction(connection, self._schema))
+            work = self._begin_work(PostgresTransaction(connection, self._schema))
             if len(jobs) > 1:
                 await work.prepare(jobs)
             for job in jobs:
@@ -226,7 +226,7 @@ class PostgresEngine:
     def __init__(
         self,
         url: str,
-        work: Callable[[Transaction], Work],
+        work: WorkMaker,
         *,
         pool_size: int,
         timeout: float,
@@ -258,7 +258,7 @@ class PostgresEngine:
             self._pools = Pools(writers, await self._pool(READER_ROLE))
         except Exception as error:
             raise StartupError(self._reason(error)) from error
-        return PostgresDatabase(self.pools, REGISTRY_SCHEMA, PlainWork)
+        return PostgresDatabase(self.pools, REGISTRY_SCHEMA, lambda: PlainWork)
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, StartupError | ValueTrackerError):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from valuetracker.engine import Database, Job, Transaction, Work
+from valuetracker.engine import Database, Job, Transaction, WorkMaker
 from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.directory import COMPANIONS, DataDirectory, sync_directory, sync_file
 from valuetracker.engine.migrate import load_migrations, migrations_directory
@@ -29,14 +28,14 @@ class SQLiteEngine:
     name = "sqlite"
     version = sqlite3.sqlite_version
 
-    def __init__(
-        self, directory: DataDirectory, work: Callable[[Transaction], Work], readers: int
-    ) -> None:
+    def __init__(self, directory: DataDirectory, work: WorkMaker, readers: int) -> None:
         self._directory = directory
         self._readers = readers
         migrations = migrations_directory() / "sqlite"
         self._schema = files.Schema(load_migrations(migrations), work)
-        self._registry_schema = files.Schema(load_migrations(migrations / "registry"), PlainWork)
+        self._registry_schema = files.Schema(
+            load_migrations(migrations / "registry"), lambda: PlainWork
+        )
 
     def hold(self) -> None:
         """Take the directory for this process; again does nothing."""

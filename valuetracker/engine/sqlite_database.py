@@ -62,6 +62,7 @@ class SQLiteDatabase(GroupWriter):
         # opened it should close it and have it looked at again.
         self.suspect = False
         self._schema = schema
+        self._begin_work = schema.work()
         self._failpoint = Failpoint.from_environment()
         self._writer: Connection | None = None
         self._inode = (0, 0)
@@ -192,7 +193,7 @@ class SQLiteDatabase(GroupWriter):
 
     def _transact(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         connection.execute("BEGIN IMMEDIATE")
-        work = self._schema.work(SQLiteTransaction(connection))
+        work = self._begin_work(SQLiteTransaction(connection))
         results: list[tuple[bool, Any]] = []
         if len(jobs) > 2:
             drive(work.prepare(jobs))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job, Transaction, Work
+from valuetracker.engine import Job, WorkMaker
 from valuetracker.engine.connection import (
     Connection,
     SQLiteTransaction,
@@ -48,10 +48,10 @@ BUSY_MS = 5_000
 
 @dataclass(frozen=True)
 class Schema:
-    """What a file is meant to hold: its migrations, and what a write hangs into it."""
+    """What a file is meant to hold: its migrations, and what makes the work of groups."""
 
     migrations: list[Migration]
-    work: Callable[[Transaction], Work]
+    work: WorkMaker
 
 
 def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:

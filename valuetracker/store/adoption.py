@@ -20,7 +20,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import BadRequest
 from valuetracker.model import moment
 from valuetracker.store.changes import Change, PutCharacter, PutInstance, SetValue
-from valuetracker.store.ledger import Ledger, WriteJob, make_head
+from valuetracker.store.ledger import Ledger, WriteJob, ledgers, make_head
 from valuetracker.values import canonical, parse
 
 ORPHANED = "_orphaned"
@@ -88,7 +88,7 @@ def conversion(revision: int) -> Callable[[Transaction], Coroutine[Any, Any, Non
 
     async def convert(transaction: Transaction) -> None:
         await make_head(transaction, revision)
-        ledger = Ledger(transaction)
+        ledger = ledgers()(transaction)
         await ledger.perform(WriteJob(adopt, (transaction,)))
         await ledger.finish()
 

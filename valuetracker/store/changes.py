@@ -35,7 +35,7 @@ class Context:
 NO_CONTEXT = Context()
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class SetValue:
     """A key of an instance gets a value; the instance must exist by then."""
 
@@ -50,7 +50,7 @@ class SetValue:
     anchored: bool = True
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class RemoveValue:
     """A key of an instance goes, if it is there."""
 
@@ -62,7 +62,7 @@ class RemoveValue:
     anchored: bool = True
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class PutCharacter:
     """A character comes into being or becomes this."""
 
@@ -72,14 +72,14 @@ class PutCharacter:
     updated_at: str
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class DropCharacter:
     """A character goes; its instances must have gone before."""
 
     id: str
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class PutInstance:
     """An instance comes into being or becomes this."""
 
@@ -91,7 +91,7 @@ class PutInstance:
     updated_at: str
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class DropInstance:
     """An instance goes; its values must have gone before."""
 

@@ -26,7 +26,7 @@ from valuetracker.store.tags import ALL_CHARACTERS, character_tag
 
 SELECT_CHARACTERS = Statement(
     """
-    SELECT place, id, name, created_at, updated_at, revision, checksum
+    SELECT cell, place, id, name, created_at, updated_at, revision, checksum
     FROM {schema}.characters ORDER BY place
     """
 )
@@ -43,7 +43,8 @@ async def list_characters(tx: Snapshot) -> list[Character]:
 # One statement for all values of a character, in the order of its answer.
 SELECT_VALUES_OF_CHARACTER = Statement(
     """
-    SELECT data.place, data.instance_id, data.key, data.value, data.revision, data.checksum
+    SELECT data.cell, data.place, data.instance_id, data.key, data.value, data.revision,
+        data.checksum
     FROM {schema}.instances JOIN {schema}.data ON data.instance_id = instances.id
     WHERE instances.character_id = :character_id
     ORDER BY instances.place, data.place

@@ -25,14 +25,15 @@ class Keep:
     days: float | None = None
 
 
-# The last effective change of every row up to the cutoff.
+# The last effective change of every cell up to the cutoff.
 SELECT_BASES = Statement(
     """
-    SELECT change, revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM {schema}.changes WHERE change IN (
-        SELECT max(change) FROM {schema}.changes WHERE change <= :until AND effect = 1
-        GROUP BY owner, key, space
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
+    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
+    WHERE changes.change IN (
+        SELECT max(last.change) FROM {schema}.changes AS last
+        WHERE last.change <= :until AND last.effect = 1 GROUP BY last.cell
     )
     """
 )
@@ -65,7 +66,7 @@ DELETE_OLD_BASES = Statement(
     """
     DELETE FROM {schema}.changes WHERE change <= :until AND op = 'base' AND change NOT IN (
         SELECT max(change) FROM {schema}.changes WHERE change <= :until AND effect = 1
-        GROUP BY owner, key, space
+        GROUP BY cell
     )
     """
 )

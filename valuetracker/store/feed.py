@@ -82,9 +82,10 @@ SELECT_REVISIONS_AFTER = Statement(
 
 SELECT_CHANGES_BETWEEN = Statement(
     """
-    SELECT change, revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM {schema}.changes WHERE change BETWEEN :first_change AND :last_change ORDER BY change
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
+    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
+    WHERE change BETWEEN :first_change AND :last_change ORDER BY change
     """
 )
 

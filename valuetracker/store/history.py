@@ -13,47 +13,70 @@ from valuetracker.store.log import At, Reader, find_change, find_moment, values_
 from valuetracker.store.rows import ChangeRow
 from valuetracker.store.snapshot import Snapshot
 
-# `base` rows are what was folded: a state, not something that happened.
+# Each key's own page, from the index, and of those the page of the whole. `base` rows are
+# what was folded: a state, not something that happened.
 SELECT_HISTORY_UP = Statement(
     """
-    SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND change BETWEEN :first_change AND :last_change
-        AND space IN ('data', 'instance') AND op <> 'base'
-    ORDER BY change LIMIT :count
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
+    FROM {schema}.cells
+    CROSS JOIN {schema}.changes
+    JOIN {schema}.revisions ON revisions.revision = changes.revision
+    WHERE owner = :owner AND space IN ('data', 'instance')
+        AND changes.change IN (
+            SELECT own.change FROM {schema}.changes AS own
+            WHERE own.cell = cells.cell AND own.op <> 'base'
+                AND own.change BETWEEN :first_change AND :last_change
+            ORDER BY own.change LIMIT :count
+        )
+    ORDER BY changes.change LIMIT :count
     """
 )
 
 SELECT_HISTORY_DOWN = Statement(
     """
-    SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND change BETWEEN :first_change AND :last_change
-        AND space IN ('data', 'instance') AND op <> 'base'
-    ORDER BY change DESC LIMIT :count
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
+    FROM {schema}.cells
+    CROSS JOIN {schema}.changes
+    JOIN {schema}.revisions ON revisions.revision = changes.revision
+    WHERE owner = :owner AND space IN ('data', 'instance')
+        AND changes.change IN (
+            SELECT own.change FROM {schema}.changes AS own
+            WHERE own.cell = cells.cell AND own.op <> 'base'
+                AND own.change BETWEEN :first_change AND :last_change
+            ORDER BY own.change DESC LIMIT :count
+        )
+    ORDER BY changes.change DESC LIMIT :count
     """
 )
 
 SELECT_HISTORY_OF_KEY_UP = Statement(
     """
-    SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND key = :key AND space = 'data'
-        AND change BETWEEN :first_change AND :last_change AND op <> 'base'
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
+    FROM {schema}.changes
+    JOIN {schema}.cells ON cells.cell = changes.cell
+    JOIN {schema}.revisions ON revisions.revision = changes.revision
+    WHERE changes.cell = (
+        SELECT cell FROM {schema}.cells
+        WHERE owner = :owner AND key = :key AND space = 'data'
+    ) AND change BETWEEN :first_change AND :last_change AND op <> 'base'
     ORDER BY change LIMIT :count
     """
 )
 
 SELECT_HISTORY_OF_KEY_DOWN = Statement(
     """
-    SELECT changes.change, changes.revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, changes.checksum, at, actor
-    FROM {schema}.changes JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND key = :key AND space = 'data'
-        AND change BETWEEN :first_change AND :last_change AND op <> 'base'
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
+    FROM {schema}.changes
+    JOIN {schema}.cells ON cells.cell = changes.cell
+    JOIN {schema}.revisions ON revisions.revision = changes.revision
+    WHERE changes.cell = (
+        SELECT cell FROM {schema}.cells
+        WHERE owner = :owner AND key = :key AND space = 'data'
+    ) AND change BETWEEN :first_change AND :last_change AND op <> 'base'
     ORDER BY change DESC LIMIT :count
     """
 )

@@ -21,7 +21,7 @@ from valuetracker.store.tags import ALL_INSTANCES, instance_tag
 # A filter that is NULL lets everything through.
 SELECT_INSTANCES = Statement(
     """
-    SELECT place, id, character_id, chat_id, name, created_at, updated_at,
+    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at,
         revision, keys, digest, checksum
     FROM {schema}.instances
     WHERE (CAST(:character_id AS text) IS NULL OR character_id = :character_id)

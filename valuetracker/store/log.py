@@ -75,11 +75,13 @@ def check_not_compacted(head: Head, revision: int) -> None:
 
 SELECT_LAST_CHANGE = Statement(
     """
-    SELECT change, revision, space, owner, key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM {schema}.changes
-    WHERE owner = :owner AND key = :key AND space = :space
-        AND change <= :until AND effect = 1
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
+    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
+    WHERE changes.cell = (
+        SELECT cell FROM {schema}.cells
+        WHERE owner = :owner AND key = :key AND space = :space
+    ) AND change <= :until AND effect = 1
     ORDER BY change DESC LIMIT 1
     """
 )
@@ -91,46 +93,17 @@ async def find_change(tx: Reader, space: str, owner: str, key: str, until: int) 
     return ChangeRow(*row).verify() if row is not None else None
 
 
-# Hops from key to key through the index instead of reading every change of the instance.
 SELECT_VALUES_AT = Statement(
     """
-    WITH RECURSIVE keys (key) AS (
-        SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > ''
-        UNION ALL
-        SELECT (
-            SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > keys.key
-        )
-        FROM keys WHERE keys.key IS NOT NULL
+    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
+        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
+    FROM {schema}.cells CROSS JOIN {schema}.changes
+    WHERE owner = :owner AND space = 'data' AND changes.change = (
+        SELECT last.change FROM {schema}.changes AS last
+        WHERE last.cell = cells.cell AND last.change <= :until AND last.effect = 1
+        ORDER BY last.change DESC LIMIT 1
     )
-    SELECT change, revision, space, owner, changes.key, op, operand, after, place,
-        parent, chat_id, message_id, swipe, effect, live, checksum
-    FROM keys CROSS JOIN {schema}.changes
-    WHERE keys.key IS NOT NULL AND changes.change = (
-        SELECT change FROM {schema}.changes
-        WHERE owner = :owner AND key = keys.key AND space = 'data'
-            AND change <= :until AND effect = 1
-        ORDER BY change DESC LIMIT 1
-    )
-    """,
-    postgres="""
-    WITH RECURSIVE keys (key) AS (
-        SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > ''
-        UNION ALL
-        SELECT (
-            SELECT min(key) FROM {schema}.changes WHERE owner = :owner AND key > keys.key
-        )
-        FROM keys WHERE keys.key IS NOT NULL
-    )
-    SELECT found.* FROM keys CROSS JOIN LATERAL (
-        SELECT change, revision, space, owner, key, op, operand, after, place,
-            parent, chat_id, message_id, swipe, effect, live, checksum
-        FROM {schema}.changes
-        WHERE owner = :owner AND key = keys.key AND space = 'data'
-            AND change <= :until AND effect = 1
-        ORDER BY change DESC LIMIT 1
-    ) AS found
-    WHERE keys.key IS NOT NULL
-    """,
+    """
 )
 
 
@@ -162,8 +135,9 @@ async def character_at(tx: Reader, character_id: str, moment: Moment) -> Charact
 
 SELECT_FORMER_INSTANCES = Statement(
     """
-    SELECT DISTINCT owner FROM {schema}.changes
-    WHERE parent = :parent AND space = 'instance' AND change <= :until
+    SELECT DISTINCT owner
+    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
+    WHERE parent = :parent AND change <= :until
     """
 )
 

@@ -38,16 +38,20 @@ BASES = ("set", "remove", "restore", "adopt", "base")
 
 SELECT_KEYS_CHANGED_SINCE = Statement(
     """
-    SELECT DISTINCT key FROM {schema}.changes
-    WHERE owner = :owner AND change > :since AND space = 'data'
+    SELECT key FROM {schema}.cells
+    WHERE owner = :owner AND space = 'data' AND EXISTS (
+        SELECT 1 FROM {schema}.changes WHERE changes.cell = cells.cell AND change > :since
+    )
     """
 )
 
 SELECT_SOURCES = Statement(
     """
     SELECT change, op, operand FROM {schema}.changes
-    WHERE owner = :owner AND key = :key AND space = 'data'
-        AND change <= :until AND effect = 1 AND op <> 'reconcile'
+    WHERE cell = (
+        SELECT cell FROM {schema}.cells
+        WHERE owner = :owner AND key = :key AND space = 'data'
+    ) AND change <= :until AND effect = 1 AND op <> 'reconcile'
     ORDER BY change DESC
     """
 )

@@ -9,7 +9,7 @@ so a value that has gone missing is noticed as well as one that has changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import orjson
@@ -24,33 +24,46 @@ def checksum(*columns: object) -> int:
     return crc32(repr(columns).encode("utf-8", "surrogatepass"))
 
 
+class Row:
+    """A row that knows its checksum."""
+
+    __slots__ = ("checksum",)
+
+    checksum: int
+
+    def _sum(self) -> int:
+        raise NotImplementedError
+
+    def seal(self) -> None:
+        self.checksum = self._sum()
+
+    def verify(self) -> Self:
+        if self.checksum != self._sum():
+            raise DatabaseDamaged()
+        return self
+
+
 @dataclass(slots=True)
-class Head:
+class Head(Row):
     """Where the log begins and ends, and how much there is."""
 
     revision: int
     oldest: int
-    place: int = 0
     change: int = 0
+    cell: int = 0
+    place: int = 0
     characters: int = 0
     instances: int = 0
     keys: int = 0
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> Head:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
     def _sum(self) -> int:
         return checksum(
             self.revision,
             self.oldest,
-            self.place,
             self.change,
+            self.cell,
+            self.place,
             self.characters,
             self.instances,
             self.keys,
@@ -58,7 +71,18 @@ class Head:
 
 
 @dataclass(slots=True)
-class CharacterRow:
+class CellRow:
+    """Something that ever was, by name; what the log is about."""
+
+    cell: int
+    space: str
+    owner: str
+    key: str
+
+
+@dataclass(slots=True)
+class CharacterRow(Row):
+    cell: int
     place: int
     id: str
     name: str | None
@@ -67,17 +91,15 @@ class CharacterRow:
     revision: int = 0
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> CharacterRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
     def _sum(self) -> int:
         return checksum(
-            self.place, self.id, self.name, self.created_at, self.updated_at, self.revision
+            self.cell,
+            self.place,
+            self.id,
+            self.name,
+            self.created_at,
+            self.updated_at,
+            self.revision,
         )
 
     def record(self) -> Character:
@@ -93,7 +115,8 @@ class CharacterRow:
 
 
 @dataclass(slots=True)
-class InstanceRow:
+class InstanceRow(Row):
+    cell: int
     place: int
     id: str
     character_id: str
@@ -106,16 +129,9 @@ class InstanceRow:
     digest: int = 0
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> InstanceRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
     def _sum(self) -> int:
         return checksum(
+            self.cell,
             self.place,
             self.id,
             self.character_id,
@@ -151,7 +167,8 @@ class InstanceRow:
 
 
 @dataclass(slots=True)
-class DataRow:
+class DataRow(Row):
+    cell: int
     place: int
     instance_id: str
     key: str
@@ -159,22 +176,15 @@ class DataRow:
     revision: int
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> DataRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
     def _sum(self) -> int:
         return crc32(
-            f"{self.place}\0{self.instance_id}\0{self.key}\0{self.revision}\0{self.value}".encode()
+            f"{self.cell}\0{self.place}\0{self.instance_id}\0{self.key}\0{self.revision}\0"
+            f"{self.value}".encode()
         )
 
 
 @dataclass(slots=True)
-class RevisionRow:
+class RevisionRow(Row):
     """One request that changed something: its changes are numbered from `first` on."""
 
     revision: int
@@ -184,27 +194,17 @@ class RevisionRow:
     changes: int
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> RevisionRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
     def _sum(self) -> int:
         return checksum(self.revision, self.at, self.actor, self.first, self.changes)
 
 
 @dataclass(slots=True)
-class ChangeRow:
-    """One thing that one revision changed."""
+class ChangeRow(Row):
+    """One thing that one revision changed, with the name of its cell."""
 
     change: int
     revision: int
-    space: str
-    owner: str
-    key: str
+    cell: int
     op: str
     operand: str | None
     after: str | None
@@ -213,40 +213,22 @@ class ChangeRow:
     chat_id: str | None
     message_id: str | None
     swipe: str | None
-    effect: int = 1
-    live: int = 1
-    checksum: int = 0
-
-    def seal(self) -> None:
-        self.checksum = self._sum()
-
-    def verify(self) -> ChangeRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
+    effect: int
+    live: int
+    checksum: int
+    space: str
+    owner: str
+    key: str
 
     def _sum(self) -> int:
-        # The long texts are summed as they are; quoting them would cost more than the sum.
-        small = repr(
-            (
-                self.change,
-                self.revision,
-                self.space,
-                self.owner,
-                self.key,
-                self.op,
-                self.place,
-                self.parent,
-                self.chat_id,
-                self.message_id,
-                self.swipe,
-                self.effect,
-                self.live,
-                self.operand is None,
-                self.after is None,
-            )
+        # A mark that no id can hold keeps the columns apart; None is not the empty text.
+        return crc32(
+            f"{self.change}\0{self.revision}\0{self.cell}\0{self.space}\0{self.owner}\0"
+            f"{self.key}\0{self.op}\0{self.place}\0{self.effect}\0{self.live}\0"
+            f"{self.parent!r}\0{self.chat_id!r}\0{self.message_id!r}\0{self.swipe!r}\0"
+            f"{self.operand is None}\0{self.operand}\0{self.after is None}\0"
+            f"{self.after}".encode()
         )
-        return crc32(f"{small}{self.operand or ''}\0{self.after or ''}".encode())
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:

@@ -1,56 +1,57 @@
 """
-The rows a group of verbs has seen, as they are now, and what of them must be written.
+The rows of one table that a writer has seen, as they are now, and what must be written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from valuetracker.store.rows import CharacterRow, DataRow, InstanceRow
 
-
-@dataclass(slots=True)
-class Place:
-    """A stored row that is to be deleted: its place is all that is needed."""
-
-    place: int
+AnyRow = TypeVar("AnyRow", CharacterRow, InstanceRow, DataRow)
 
 
-Row = TypeVar("Row", CharacterRow, InstanceRow, DataRow)
-
-
-class Table(Generic[Row]):
-    """The rows of one table, by id: the row, or None where there is known to be none."""
-
-    __slots__ = ("_stored_at", "rows", "touched")
+class Pending(Generic[AnyRow]):
+    """What must be written, sorted by how."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Row | None] = {}
-        self._stored_at: dict[str, int] = {}
-        # A dictionary for its order: rows are written as they came.
-        self.touched: dict[str, None] = {}
+        self.deleted: list[AnyRow] = []
+        self.inserted: list[AnyRow] = []
+        self.updated: list[AnyRow] = []
 
-    def loaded(self, id: str, row: Row | None) -> None:
+
+class Table(Generic[AnyRow]):
+    """The rows of one table, by id: the row, or None where there is known to be none."""
+
+    __slots__ = ("_stored", "_touched", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, AnyRow | None] = {}
+        # The rows that the database holds, as they were when last read or written.
+        self._stored: dict[str, AnyRow] = {}
+        # A dictionary for its order: rows are written as they came.
+        self._touched: dict[str, None] = {}
+
+    def loaded(self, id: str, row: AnyRow | None) -> None:
         self.rows[id] = row
         if row is not None:
-            self._stored_at[id] = row.place
+            self._stored[id] = row
 
-    def put(self, id: str, row: Row | None) -> None:
+    def put(self, id: str, row: AnyRow | None) -> None:
         self.rows[id] = row
-        self.touched[id] = None
+        self._touched[id] = None
 
-    def drain(self, deleted: list[Place], inserted: list[Row], updated: list[Row]) -> None:
-        """Sort what must be written by how; a row that came back elsewhere is both."""
-        for id in self.touched:
+    def is_touched(self, id: str) -> bool:
+        return id in self._touched
+
+    def drain(self, pending: Pending[AnyRow]) -> None:
+        """Sort what was touched by how it must be written, and take it as written."""
+        for id in self._touched:
             row = self.rows[id]
-            place = self._stored_at.pop(id, None)
+            stored = self._stored.pop(id, None)
             if row is not None:
-                self._stored_at[id] = row.place
-                if place == row.place:
-                    updated.append(row)
-                    continue
-                inserted.append(row)
-            if place is not None:
-                deleted.append(Place(place))
-        self.touched.clear()
+                self._stored[id] = row
+                (pending.inserted if stored is None else pending.updated).append(row)
+            elif stored is not None:
+                pending.deleted.append(stored)
+        self._touched.clear()
