@@ -25,7 +25,7 @@ def binaries() -> Path:
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
     )
     on_path = shutil.which("initdb")
-    if on_path:
+    if on_path and not found:
         found.append(Path(on_path))
     assert found, "PostgreSQL is not installed; `make test` does that"
     return found[-1].parent

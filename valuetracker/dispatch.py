@@ -400,7 +400,7 @@ def read_headers(headers: Headers) -> dict[str, str]:
             text = name.decode("ascii")
             if text in found:
                 if name == b"x-extension-id":
-                    raise InvalidExtensionId("The x-extension-id header is there twice.")
+                    raise InvalidExtensionId("The x-extension-id header is there more than once.")
                 raise InvalidHeader(f"The {text} header is there twice.")
             found[text] = value.decode("latin-1")
     return found

@@ -26,7 +26,7 @@ Every failure a caller can be told about, as one family.
     └── StorageFull           507
 
     StartupError              never answered over HTTP: the server did not start
-    └── DataDirectoryInUse
+    └── PortUnusable, DataDirectoryInUse
 
 The class is the documentation: its docstring is the default sentence, `code` never
 changes once released, `hint` says what to do next. Raise one where you find out;
@@ -392,6 +392,12 @@ class StartupError(Exception):
 
     exit_code: ClassVar[int] = 1
     hint: ClassVar[str | None] = None
+
+
+class PortUnusable(StartupError):
+    """The server cannot listen there."""
+
+    hint = "Choose another port with `--port`; 0 picks a free one."
 
 
 class DataDirectoryInUse(StartupError):

@@ -7,12 +7,11 @@ its own or talk to a terminal. Values never get here; long texts are cut.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any
-
-import orjson
 
 from valuetracker.model import moment
 
@@ -33,7 +32,8 @@ class JSONLines(logging.Formatter):
         entry.update((name, value) for name, value in vars(record).items() if name not in STANDARD)
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)[-LINE_LENGTH:]
-        return orjson.dumps(entry, default=str).decode("utf-8", "replace")
+        # Everything beyond ASCII is escaped, and so is DEL: C1 controls steer terminals too.
+        return json.dumps(entry, default=str).replace("\x7f", "\\u007f")
 
 
 def configure_logging(level: str) -> None:

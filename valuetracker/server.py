@@ -14,7 +14,7 @@ import socket
 import uvicorn
 from starlette.applications import Starlette
 
-from valuetracker.errors import StartupError
+from valuetracker.errors import PortUnusable, StartupError
 from valuetracker.protocol import DirectProtocol
 from valuetracker.settings import Settings
 
@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except (OSError, OverflowError) as error:
-        raise StartupError(f"Cannot listen on {host}:{port}: {error}.") from error
+        raise PortUnusable(f"Cannot listen on {host}:{port}: {error}.") from error
     return listener
 
 

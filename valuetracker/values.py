@@ -37,6 +37,8 @@ def parse(body: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         if "infinity" in error.msg:
             raise NumberOutOfRange() from None
+        if "depth limit" in error.msg:
+            raise TooDeep() from None
         raise InvalidBody(f"The body is not valid JSON: {error.msg}.") from None
     if LONG_DIGITS.search(body):
         _check_integers(body)

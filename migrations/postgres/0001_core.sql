@@ -38,7 +38,8 @@ CREATE TABLE {schema}.cells (
 
 CREATE UNIQUE INDEX cells_by_name ON {schema}.cells (owner, key, space);
 
--- One row is one character. `place` orders lists by when things came into being.
+-- One row is one character. `place` orders lists by when things came into being;
+-- `instances` is how many it has, so that a list of them can be known to be whole.
 CREATE TABLE {schema}.characters (
     cell       BIGINT PRIMARY KEY,
     place      BIGINT NOT NULL,
@@ -46,6 +47,7 @@ CREATE TABLE {schema}.characters (
     name       TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
+    instances  BIGINT NOT NULL,
     revision   BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );

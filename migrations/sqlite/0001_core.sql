@@ -37,7 +37,8 @@ CREATE TABLE cells (
 
 CREATE UNIQUE INDEX cells_by_name ON cells (owner, key, space);
 
--- One row is one character. `place` orders lists by when things came into being.
+-- One row is one character. `place` orders lists by when things came into being;
+-- `instances` is how many it has, so that a list of them can be known to be whole.
 CREATE TABLE characters (
     cell       INTEGER PRIMARY KEY,
     place      INTEGER NOT NULL,
@@ -45,6 +46,7 @@ CREATE TABLE characters (
     name       TEXT,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
+    instances  INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;

@@ -69,7 +69,13 @@ ENDPOINTS = [
         returns=SuccessMessage,
         body=(
             EXTENSION_FIELD,
-            Field("dbPath", TEXT, "Where its database file is to lie.", required=False),
+            Field(
+                "dbPath",
+                TEXT,
+                "Where its database file is to lie.",
+                required=False,
+                nullable=True,
+            ),
         ),
         raises=(
             InvalidBody,

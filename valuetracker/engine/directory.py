@@ -11,12 +11,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import stat
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from valuetracker.errors import DataDirectoryInUse, InvalidBody, PathNotAllowed, StartupError
+from valuetracker.errors import (
+    DataDirectoryInUse,
+    InvalidBody,
+    PathInUse,
+    PathNotAllowed,
+    StartupError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +31,10 @@ REGISTRY = ".registry.db"
 TRASH = "trash"
 # SQLite keeps what is not yet in the main file beside it, under these endings.
 COMPANIONS = ("-wal", "-shm", "-journal")
+# The copy that is kept of a file before it is adopted.
+ORIGINAL = ".original"
+# Bytes; file systems allow 255, and the endings above must fit in as well.
+LONGEST_NAME = 240
 
 
 class DataDirectory:
@@ -112,13 +123,17 @@ class DataDirectory:
             is_directory = path.is_dir()
         except (OSError, RuntimeError, ValueError):
             raise PathNotAllowed() from None
+        if path == self.registry:
+            raise PathInUse("That file is the registry.")
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
         if root is None or path == root:
             raise PathNotAllowed()
         if is_directory or wanted.endswith(("/", os.sep)):
             raise PathNotAllowed("dbPath names a directory.")
-        if path.name.endswith(COMPANIONS):
-            raise PathNotAllowed("SQLite keeps files of its own under such a name.")
+        if path.name.endswith((*COMPANIONS, ORIGINAL)):
+            raise PathNotAllowed("The server keeps files of its own under such a name.")
+        if len(os.fsencode(path.name)) > LONGEST_NAME:
+            raise PathNotAllowed("The name of the file is too long.")
         if root == self.path:
             inside = path.relative_to(root)
             if any(part.startswith(".") for part in inside.parts) or inside.parts[0] == TRASH:
@@ -144,7 +159,11 @@ class DataDirectory:
         while list(trash.glob(f"{label}.{number}.db*")):
             number += 1
         for ending in found:
-            path.with_name(path.name + ending).replace(trash / f"{label}.{number}.db{ending}")
+            # It may lie on another file system, where a rename is not possible.
+            target = trash / f"{label}.{number}.db{ending}"
+            shutil.move(path.with_name(path.name + ending), target)
+            if target.is_file():
+                sync_file(target)
         sync_directory(trash)
         sync_directory(path.parent)
         return True

@@ -16,6 +16,8 @@ from typing import Any
 
 GROUP_JOBS = 256
 
+Group = list[tuple[Any, asyncio.Future[Any]]]
+
 
 @dataclass
 class Outcome:
@@ -59,20 +61,17 @@ class GroupWriter(ABC):
     async def _write_groups(self) -> None:
         try:
             while self._waiting:
-                group = self._take_group()
-                if group:
-                    jobs = [job for job, _ in group]
-                    try:
-                        outcome = await self._write_group(jobs)
-                    except Exception as error:
-                        outcome = Outcome.failed(error, len(jobs))
-                    self._announce(group, outcome)
+                await self._write_waiting()
         finally:
             self._pump = None
             # Whoever waited for this group to tell has heard all it will.
             self.on_commit(None)
 
-    def _announce(self, group: list[tuple[Any, asyncio.Future[Any]]], outcome: Outcome) -> None:
+    @abstractmethod
+    async def _write_waiting(self) -> None:
+        """Take what waits and write it, group by group, announcing each."""
+
+    def _announce(self, group: Group, outcome: Outcome) -> None:
         for committed in outcome.committed:
             self.on_commit(committed)
         for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
@@ -82,18 +81,14 @@ class GroupWriter(ABC):
                 else:
                     answer.set_exception(result)
 
-    def _take_group(self) -> list[tuple[Any, asyncio.Future[Any]]]:
-        group: list[tuple[Any, asyncio.Future[Any]]] = []
+    def _take_group(self) -> Group:
+        group: Group = []
         while self._waiting and len(group) < GROUP_JOBS:
             job, answer = self._waiting.popleft()
             # Whoever asked has gone before it was begun: leave it undone.
             if not answer.cancelled():
                 group.append((job, answer))
         return group
-
-    @abstractmethod
-    async def _write_group(self, jobs: list[Any]) -> Outcome:
-        """Run the jobs in one transaction, or, if that fails, each in its own."""
 
     async def finish_writing(self) -> None:
         while self._pump is not None:

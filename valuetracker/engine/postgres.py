@@ -167,6 +167,16 @@ class PostgresDatabase(GroupWriter):
             self.suspect = True
         return meaning
 
+    async def _write_waiting(self) -> None:
+        group = self._take_group()
+        if group:
+            jobs = [job for job, _ in group]
+            try:
+                outcome = await self._write_group(jobs)
+            except Exception as error:
+                outcome = Outcome.failed(error, len(jobs))
+            self._announce(group, outcome)
+
     async def _write_group(self, jobs: list[Any]) -> Outcome:
         try:
             return await self._transact(jobs)

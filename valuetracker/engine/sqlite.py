@@ -15,7 +15,13 @@ from typing import Any
 
 from valuetracker.engine import Database, Job, Transaction, WorkMaker
 from valuetracker.engine import sqlite_file as files
-from valuetracker.engine.directory import COMPANIONS, DataDirectory, sync_directory, sync_file
+from valuetracker.engine.directory import (
+    COMPANIONS,
+    ORIGINAL,
+    DataDirectory,
+    sync_directory,
+    sync_file,
+)
 from valuetracker.engine.migrate import load_migrations, migrations_directory
 from valuetracker.engine.plain import PlainWork
 from valuetracker.engine.sqlite_database import SQLiteDatabase
@@ -87,6 +93,9 @@ class SQLiteEngine:
         path = self._directory.file(location)
         if files.check_header(path) != 0:
             return False
+        if path.with_name(path.name + "-journal").exists():
+            # A change was cut short. Only a connection that may write can undo it.
+            await files.recover(path)
         return await files.look(path, recognise)
 
     async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
@@ -107,7 +116,7 @@ async def _nothing(transaction: Transaction) -> None:
 
 def _keep_copy(path: Path) -> None:
     # The first copy is the untouched one: after an adoption that was cut short it stays.
-    copy = path.with_name(path.name + ".original")
+    copy = path.with_name(path.name + ORIGINAL)
     if copy.exists():
         return
     unfinished = path.with_name(f".new-{secrets.token_hex(8)}")

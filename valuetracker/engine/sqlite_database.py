@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import secrets
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,10 @@ class SQLiteOutcome(Outcome):
     """Also: whether the writer is to be opened anew."""
 
     reopen: bool = False
+
+    @classmethod
+    def of_failure(cls, error: Exception, jobs: int) -> SQLiteOutcome:
+        return cls([(False, error)] * jobs)
 
 
 class SQLiteDatabase(GroupWriter):
@@ -157,19 +162,46 @@ class SQLiteDatabase(GroupWriter):
 
     # Writing
 
-    async def _write_group(self, jobs: list[Any]) -> Outcome:
+    async def _write_waiting(self) -> None:
         if self._writer is None:
-            self._writer = await connect(functools.partial(open_file, self.path, read_only=False))
-        try:
-            outcome = await self._writer.run(functools.partial(self._commit_group, jobs=jobs))
-        except Exception as error:
-            raise self._judge(error) from error
-        if outcome.reopen:
+            try:
+                self._writer = await connect(
+                    functools.partial(open_file, self.path, read_only=False)
+                )
+            except Exception as error:
+                group = self._take_group()
+                self._announce(group, Outcome.failed(self._judge(error), len(group)))
+                return
+        loop = asyncio.get_running_loop()
+        reopen = await self._writer.run(functools.partial(self._write_all, loop=loop))
+        if reopen:
             # After a failed sync nobody knows what the kernel still holds of the file.
             writer, self._writer = self._writer, None
             with contextlib.suppress(Exception):
                 await writer.close()
-        return outcome
+
+    def _write_all(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> bool:
+        """
+        Write one group after the other, on the connection's thread, while any wait.
+
+        The event loop hears of each, in order, and meanwhile the next is under way: going
+        back and forth between the threads would cost as much as the writing. Whether the
+        connection is to be opened anew.
+        """
+        while group := self._take_group():
+            try:
+                outcome = self._commit_group(connection, [job for job, _ in group])
+            except Exception as error:
+                outcome = SQLiteOutcome.of_failure(self._judge(error), len(group))
+            try:
+                self._failpoint.reach("after_commit")
+            except RuntimeError as error:
+                # What is committed is committed, and told; only the answers are lost.
+                outcome.results = [(False, error)] * len(group)
+            loop.call_soon_threadsafe(self._announce, group, outcome)
+            if outcome.reopen:
+                return True
+        return False
 
     def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         self._check_in_place()
@@ -177,9 +209,12 @@ class SQLiteDatabase(GroupWriter):
             outcome = self._transact(connection, jobs)
         except Exception as error:
             _roll_back(connection)
-            if len(jobs) == 1:
-                meaning = self._judge(error)
-                return SQLiteOutcome([(False, meaning)], [], _is_io_error(error))
+            if len(jobs) == 1 or _is_io_error(error):
+                # After a failed write or sync nothing this connection says can be relied
+                # on: nothing of the group is acknowledged, and it is opened anew.
+                failed = SQLiteOutcome.of_failure(self._judge(error), len(jobs))
+                failed.reopen = _is_io_error(error)
+                return failed
             # One of them failed in a way nobody foresaw, or the disk did. Alone, each
             # gets its own answer.
             outcome = SQLiteOutcome()
@@ -207,7 +242,6 @@ class SQLiteDatabase(GroupWriter):
         committed = drive(work.finish())
         self._failpoint.reach("before_commit")
         connection.execute("COMMIT")
-        self._failpoint.reach("after_commit")
         return SQLiteOutcome(results, [committed])
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
@@ -230,6 +264,18 @@ class SQLiteDatabase(GroupWriter):
         if self._writer is not None:
             await _close(self._writer)
             self._writer = None
+        if self._inode not in ((0, 0), self._identity_on_disk()):
+            self._set_log_aside()
+
+    def _set_log_aside(self) -> None:
+        # Another file lies in our file's place, or none, and SQLite has left our log
+        # there. It must not be played into whatever comes; it is kept, under another name.
+        wal = wal_of(self.path)
+        with contextlib.suppress(OSError):
+            if wal.exists():
+                wal.rename(wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
+        with contextlib.suppress(OSError):
+            self.path.with_name(self.path.name + "-shm").unlink()
 
 
 async def _close(connection: Connection) -> None:

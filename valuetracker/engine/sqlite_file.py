@@ -33,7 +33,7 @@ from valuetracker.engine.migrate import (
     migrate,
     version_of,
 )
-from valuetracker.errors import DatabaseDamaged
+from valuetracker.errors import DatabaseDamaged, PathNotAllowed
 from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
@@ -129,9 +129,14 @@ async def create(
 
     A process killed half-way leaves nothing that could be taken for a database.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
-    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except (FileExistsError, NotADirectoryError):
+        raise PathNotAllowed("A part of the path is a file.") from None
+    except OSError as error:
+        raise translate(error) from error
 
     def build(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -216,6 +221,15 @@ async def adopt(
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+async def recover(path: Path) -> None:
+    """Let SQLite undo what a process left half done."""
+    writer = await connect(functools.partial(open_file, path, read_only=False))
+    try:
+        await run(writer, lambda connection: connection.execute("SELECT * FROM sqlite_schema"))
+    finally:
+        await writer.close()
 
 
 async def look(path: Path, job: Job[T]) -> T:

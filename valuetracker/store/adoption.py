@@ -121,9 +121,9 @@ def _time(value: Any, otherwise: str) -> str:
     # SQLite's CURRENT_TIMESTAMP is UTC without saying so.
     try:
         time = datetime.fromisoformat(str(value))
-    except ValueError:
+        return moment(time if time.tzinfo else time.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
         return otherwise
-    return moment(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 def _value(value: Any, kind: str) -> str:

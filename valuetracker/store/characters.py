@@ -26,7 +26,7 @@ from valuetracker.store.tags import ALL_CHARACTERS, character_tag
 
 SELECT_CHARACTERS = Statement(
     """
-    SELECT cell, place, id, name, created_at, updated_at, revision, checksum
+    SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
     FROM {schema}.characters ORDER BY place
     """
 )
@@ -63,6 +63,7 @@ async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -
         InstanceRow(*row).verify()
         for row in await tx.fetch_all(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
     ]
+    character.verify_instances(len(instances))
     values: dict[str, list[DataRow]] = {instance.id: [] for instance in instances}
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHARACTER, character_id=character_id):
         value = DataRow(*row).verify()

@@ -53,7 +53,6 @@ async def find_value(tx: Snapshot, instance_id: str, key: str, at: At | None = N
 async def set_value(tx: Ledger, instance_id: str, key: str, value: str) -> ValueSet:
     await get_instance_row(tx, instance_id)
     await _expect_key(tx, instance_id, key)
-    await tx.load_values(instance_id, [key])
     await tx.apply([SetValue(instance_id, key, value)])
     return {"success": True, "key": key, "value": orjson.Fragment(value)}
 
@@ -76,7 +75,6 @@ async def override_values(tx: Ledger, instance_id: str, values: dict[str, str]) 
 async def merge_values(tx: Ledger, instance_id: str, values: dict[str, str]) -> SuccessMessage:
     await get_instance_row(tx, instance_id)
     await expect_instance(tx, instance_id)
-    await tx.load_values(instance_id, list(values))
     await tx.apply([SetValue(instance_id, key, value) for key, value in values.items()])
     return {"success": True, "message": "Instance data merged successfully"}
 

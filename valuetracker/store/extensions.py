@@ -149,6 +149,8 @@ class Extensions:
         if extension.database.suspect and self._open.get(extension.id) is extension:
             logger.error("database suspected of damage", extra={"extension": extension.id})
             self._start(self._close(extension))
+        elif not extension.users and len(self._open) > self._open_limit:
+            self._make_room()
 
     async def _open_record(self, record: Record) -> Extension:
         assert record.location is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import InstanceNotFound
+from valuetracker.errors import DatabaseDamaged, InstanceNotFound
 from valuetracker.model import Deleted, FullInstance, Instance, Success
 from valuetracker.store.changes import (
     Change,
@@ -36,6 +36,14 @@ async def list_instances(
 ) -> list[Instance]:
     tx.depends_on(ALL_INSTANCES)
     rows = await tx.fetch_all(SELECT_INSTANCES, character_id=character_id, chat_id=chat_id)
+    if chat_id is None:
+        if character_id is None:
+            if len(rows) != tx.head.instances:
+                raise DatabaseDamaged()
+        else:
+            character = await tx.find_character(character_id)
+            if character is not None:
+                character.verify_instances(len(rows))
     return [InstanceRow(*row).verify().record() for row in rows]
 
 

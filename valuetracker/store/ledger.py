@@ -115,8 +115,6 @@ class Ledger:
         self._rows = rows
         self._begun = False
         self._requests = Requests(transaction)
-        # The revision of the last change in this group, by space, owner and key.
-        self._changed: dict[tuple[str, str, str], int] = {}
         self._pending_revisions: list[RevisionRow] = []
         self._pending_changes: list[ChangeRow] = []
         self._tags: set[Tag] = {EVERYTHING}
@@ -209,12 +207,7 @@ class Ledger:
 
     async def last_change(self, space: str, owner: str, key: str = "") -> int:
         """The revision that last changed something, also what is gone; 0 for never."""
-        changed = self._changed.get((space, owner, key))
-        if changed is not None:
-            return changed
-        row = await self._transaction.fetch_one(
-            sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space
-        )
+        row = await self.fetch_one(sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space)
         return row[0] if row is not None else 0
 
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
@@ -288,21 +281,27 @@ class Ledger:
 
     async def _load_for(self, changes: Sequence[Change]) -> None:
         """What the changes are about: values their verb has not loaded, and cells."""
-        pairs = [
-            (change.instance_id, change.key)
-            for change in changes
-            if isinstance(change, SetValue | RemoveValue)
-        ]
-        await self._rows.load_values(pairs)
+        tables = self._rows.values
+        missing: list[tuple[str, str]] = []
         names: list[tuple[str, str, str]] = []
-        for instance_id, key in pairs:
-            if self._rows.values[instance_id].rows[key] is None:
-                names.append(("data", instance_id, key))
         for change in changes:
-            if isinstance(change, PutInstance | DropInstance):
+            if isinstance(change, SetValue | RemoveValue):
+                table = tables.get(change.instance_id)
+                if table is None or change.key not in table.rows:
+                    missing.append((change.instance_id, change.key))
+                elif table.rows[change.key] is None:
+                    names.append(("data", change.instance_id, change.key))
+            elif isinstance(change, PutInstance | DropInstance):
                 names.append(("instance", change.id, ""))
-            elif isinstance(change, PutCharacter | DropCharacter):
+            else:
                 names.append(("character", change.id, ""))
+        if missing:
+            await self._rows.load_values(missing)
+            names += [
+                ("data", instance_id, key)
+                for instance_id, key in missing
+                if tables[instance_id].rows[key] is None
+            ]
         if names:
             await self._rows.load_cells(dict.fromkeys(names))
 
@@ -342,7 +341,6 @@ class Ledger:
         )
         row.seal()
         self._pending_changes.append(row)
-        self._changed[name] = head.revision
 
     def _touch_instance(self, instance: InstanceRow, revision: int) -> None:
         if instance.revision != revision or not self._rows.instances.is_touched(instance.id):
@@ -427,6 +425,7 @@ class Ledger:
             change.name,
             change.created_at,
             change.updated_at,
+            0 if old is None else old.instances,
             head.revision,
         )
         row.seal()
@@ -450,7 +449,7 @@ class Ledger:
             head.instances += 1
         else:
             # It may be leaving this character for another.
-            await self._touch_character(old.character_id, head.revision)
+            await self._touch_character(old.character_id, head.revision, -1)
         row = InstanceRow(
             self._rows.cell(*name),
             head.place if old is None else old.place,
@@ -466,7 +465,7 @@ class Ledger:
         )
         self._touch_instance(row, head.revision)
         self._rows.restructured.add(change.id)
-        await self._touch_character(change.character_id, head.revision)
+        await self._touch_character(change.character_id, head.revision, +1)
         self._tags.add(ALL_INSTANCES)
         self._log(
             head,
@@ -486,7 +485,7 @@ class Ledger:
         head.instances -= 1
         self._touch_instance(instance, head.revision)
         self._rows.instances.put(change.id, None)
-        await self._touch_character(instance.character_id, head.revision)
+        await self._touch_character(instance.character_id, head.revision, -1)
         self._tags.add(ALL_INSTANCES)
         self._log(
             head,
@@ -498,11 +497,12 @@ class Ledger:
             chat_id=instance.chat_id,
         )
 
-    async def _touch_character(self, character_id: str, revision: int) -> None:
+    async def _touch_character(self, character_id: str, revision: int, more: int) -> None:
         # Its list of instances changed, which is a change of what is read as one.
         self._tags.add(character_tag(character_id))
         character = await self.find_character(character_id)
         if character is not None:
+            character.instances += more
             character.revision = revision
             character.seal()
             self._rows.characters.put(character_id, character)
@@ -523,6 +523,8 @@ async def load_head(transaction: Transaction) -> Head:
 
 async def make_head(transaction: Transaction, revision: int) -> None:
     """Begin the log of a new database; `revision` is the last one given out before."""
-    head = Head(revision, oldest=revision)
+    row = await transaction.fetch_one(sql.SELECT_IDENTITY)
+    assert row is not None, "not identified"
+    head = Head(revision, oldest=revision, identity=row[0])
     head.seal()
     await transaction.execute_many(sql.INSERT_HEAD, [head])

@@ -8,6 +8,7 @@ from typing import Any
 
 from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
 from valuetracker.store.ledger import load_head
 from valuetracker.store.rows import CharacterRow, DataRow, Head, InstanceRow
@@ -51,11 +52,23 @@ class Snapshot:
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
         row = await self._transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
-        return CharacterRow(*row).verify() if row else None
+        if row is None:
+            await self._confirm_absence(sql.SCAN_FOR_CHARACTER, character_id)
+            return None
+        return CharacterRow(*row).verify()
 
     async def find_instance(self, instance_id: str) -> InstanceRow | None:
         row = await self._transaction.fetch_one(sql.SELECT_INSTANCE, id=instance_id)
-        return InstanceRow(*row).verify() if row else None
+        if row is None:
+            await self._confirm_absence(sql.SCAN_FOR_INSTANCE, instance_id)
+            return None
+        return InstanceRow(*row).verify()
+
+    async def _confirm_absence(self, scan: Statement, id: str) -> None:
+        # An index that has lost a row makes it vanish without a trace; the table has it.
+        row = await self._transaction.fetch_one(scan, id=id)
+        if row is None or row[0]:
+            raise DatabaseDamaged()
 
     async def find_value(self, instance_id: str, key: str) -> DataRow | None:
         row = await self._transaction.fetch_one(sql.SELECT_VALUE, instance_id=instance_id, key=key)

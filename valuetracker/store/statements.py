@@ -11,7 +11,8 @@ from valuetracker.engine.statement import Statement
 
 SELECT_HEAD = Statement(
     """
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum
+    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
+        (SELECT identity FROM {schema}.file)
     FROM {schema}.head
     """
 )
@@ -20,14 +21,18 @@ SELECT_HEAD = Statement(
 # writers of one extension, on any server, one after the other. SQLite's have it already.
 LOCK_HEAD = Statement(
     """
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum
+    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
+        (SELECT identity FROM {schema}.file)
     FROM {schema}.head
     """,
     postgres="""
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum
+    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
+        (SELECT identity FROM {schema}.file)
     FROM {schema}.head FOR UPDATE
     """,
 )
+
+SELECT_IDENTITY = Statement("SELECT identity FROM {schema}.file")
 
 INSERT_HEAD = Statement(
     """
@@ -132,38 +137,42 @@ SELECT_LAST_REVISION = Statement(
 
 SELECT_CHARACTER = Statement(
     """
-    SELECT cell, place, id, name, created_at, updated_at, revision, checksum
+    SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
     FROM {schema}.characters WHERE id = :id
     """
 )
 
 INSERT_CHARACTER = Statement(
     """
-    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, revision,
-        checksum)
-    VALUES (:cell, :place, :id, :name, :created_at, :updated_at, :revision, :checksum)
+    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, instances,
+        revision, checksum)
+    VALUES (:cell, :place, :id, :name, :created_at, :updated_at, :instances, :revision,
+        :checksum)
     """,
     postgres="""
-    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, revision,
-        checksum)
+    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, instances,
+        revision, checksum)
     SELECT * FROM unnest(:cell::bigint[], :place::bigint[], :id::text[], :name::text[],
-        :created_at::text[], :updated_at::text[], :revision::bigint[], :checksum::bigint[])
+        :created_at::text[], :updated_at::text[], :instances::bigint[],
+        :revision::bigint[], :checksum::bigint[])
     """,
 )
 
 UPDATE_CHARACTER = Statement(
     """
     UPDATE {schema}.characters SET place = :place, name = :name, created_at = :created_at,
-        updated_at = :updated_at, revision = :revision, checksum = :checksum
+        updated_at = :updated_at, instances = :instances, revision = :revision,
+        checksum = :checksum
     WHERE cell = :cell
     """,
     postgres="""
     UPDATE {schema}.characters SET place = new.place, name = new.name,
-        created_at = new.created_at, updated_at = new.updated_at, revision = new.revision,
+        created_at = new.created_at, updated_at = new.updated_at,
+        instances = new.instances, revision = new.revision,
         checksum = new.checksum
     FROM unnest(:place::bigint[], :name::text[], :created_at::text[], :updated_at::text[],
-        :revision::bigint[], :checksum::bigint[], :cell::bigint[])
-        AS new (place, name, created_at, updated_at, revision, checksum, cell)
+        :instances::bigint[], :revision::bigint[], :checksum::bigint[], :cell::bigint[])
+        AS new (place, name, created_at, updated_at, instances, revision, checksum, cell)
     WHERE characters.cell = new.cell
     """,
 )
@@ -206,6 +215,17 @@ SELECT_INSTANCES_BY_ID = Statement(
     FROM {schema}.instances
     WHERE id IN (SELECT json_array_elements_text(CAST(:ids AS json)))
     """,
+)
+
+# By the table itself and not its index: whether "not found" is true.
+SCAN_FOR_INSTANCE = Statement(
+    "SELECT count(*) FROM {schema}.instances NOT INDEXED WHERE id = :id",
+    postgres="SELECT count(*) FROM {schema}.instances WHERE id = :id",
+)
+
+SCAN_FOR_CHARACTER = Statement(
+    "SELECT count(*) FROM {schema}.characters NOT INDEXED WHERE id = :id",
+    postgres="SELECT count(*) FROM {schema}.characters WHERE id = :id",
 )
 
 INSERT_INSTANCE = Statement(

@@ -1,0 +1,126 @@
+"""Requests that no HTTP library would send, byte for byte."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.api.answers import outcome, refusal
+from tests.conftest import PATIENCE_SECONDS, RunningServer
+from valuetracker.errors import (
+    BodyTooLarge,
+    ExtensionIdRequired,
+    InvalidExtensionId,
+    InvalidPath,
+    MethodNotAllowed,
+    RouteNotFound,
+)
+from valuetracker.settings import PREFIX
+
+
+def send_raw(server: RunningServer, request: bytes) -> httpx.Response:
+    """Send these very bytes; the answer, as far as the server sends one."""
+    url = urlsplit(server.url)
+    with socket.create_connection((url.hostname, url.port), PATIENCE_SECONDS) as connection:
+        connection.sendall(request)
+        received = b""
+        while piece := connection.recv(65_536):
+            received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name: value for name, _, value in (line.partition(": ") for line in lines)}
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+def get(target: bytes, *headers: bytes) -> bytes:
+    lines = [b"GET " + target + b" HTTP/1.1", b"host: x", b"connection: close", *headers]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+@pytest.mark.parametrize("segment", [b"\xff", b"a\xc3", b"\xed\xa0\x80"])
+def test_raw_bytes_that_are_not_utf8_are_refused(
+    shared_server: RunningServer, extension_id: str, segment: bytes
+) -> None:
+    target = PREFIX.encode() + b"/characters/" + segment
+
+    answer = send_raw(shared_server, get(target, b"x-extension-id: " + extension_id.encode()))
+
+    assert outcome(answer) == refusal(InvalidPath())
+
+
+def test_a_header_of_blanks_is_an_empty_one(shared_server: RunningServer) -> None:
+    target = PREFIX.encode() + b"/characters"
+
+    answer = send_raw(shared_server, get(target, b"x-extension-id:   \t "))
+
+    assert outcome(answer) == refusal(ExtensionIdRequired())
+
+
+def test_two_headers_are_two_however_they_are_written(
+    shared_server: RunningServer, extension_id: str
+) -> None:
+    target = PREFIX.encode() + b"/characters"
+    name = extension_id.encode()
+
+    answer = send_raw(
+        shared_server, get(target, b"x-extension-id: " + name, b"X-EXTENSION-ID: " + name)
+    )
+
+    message = "The x-extension-id header is there more than once."
+    assert outcome(answer) == refusal(InvalidExtensionId(message))
+
+
+def test_the_name_of_the_header_is_read_in_any_case(
+    shared_server: RunningServer, extension_id: str
+) -> None:
+    target = PREFIX.encode() + b"/characters"
+
+    answer = send_raw(shared_server, get(target, b"X-Extension-ID: " + extension_id.encode()))
+
+    assert outcome(answer) == (200, [])
+
+
+def test_a_target_that_names_no_path_is_no_route(shared_server: RunningServer) -> None:
+    answer = send_raw(shared_server, b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+
+    assert outcome(answer) == refusal(RouteNotFound())
+
+
+def test_a_method_that_only_others_know_is_not_possible(shared_server: RunningServer) -> None:
+    request = get(PREFIX.encode() + b"/probe").replace(b"GET", b"PROPFIND", 1)
+
+    answer = send_raw(shared_server, request)
+
+    message = "PROPFIND is not possible here."
+    assert outcome(answer) == refusal(MethodNotAllowed(message, allow=["GET", "HEAD"]))
+
+
+def test_a_body_announced_as_far_too_large_is_refused_at_once(shared_server: RunningServer) -> None:
+    request = f"POST {PREFIX}/ping HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999\r\n\r\n"
+
+    answer = send_raw(shared_server, request.encode())
+
+    assert outcome(answer) == refusal(BodyTooLarge())
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n",
+        b"BREW / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: some\r\n\r\n",
+    ],
+)
+def test_even_what_is_no_http_is_refused_in_the_one_shape(
+    shared_server: RunningServer, request_bytes: bytes
+) -> None:
+    answer = send_raw(shared_server, request_bytes)
+
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert sorted(answer.json()) == ["code", "details", "error", "hint"]

@@ -1,0 +1,140 @@
+"""What the server says of itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.answers import outcome, refusal
+from tests.conftest import RunningServer, running_server
+from valuetracker import __version__
+from valuetracker.errors import InvalidBody, RouteNotFound
+from valuetracker.settings import PREFIX
+
+
+def test_the_probe_answers_nothing(client: httpx.Client) -> None:
+    answer = client.get("/probe")
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert "content-type" not in answer.headers
+
+
+@pytest.mark.parametrize("message", ["hello", "", "é 🗡️", 'quote"', "a\nb"])
+def test_a_ping_comes_back(client: httpx.Client, message: str) -> None:
+    answer = client.post("/ping", json={"message": message})
+
+    assert outcome(answer) == (200, {"message": f"Pong! {message}"})
+
+
+@pytest.mark.parametrize("body", [{}, {"message": None}, {"message": 5}, {"message": {}}])
+def test_a_ping_needs_a_message(client: httpx.Client, body: dict[str, Any]) -> None:
+    answer = client.post("/ping", json=body)
+
+    message = "The text must be a string." if body else "`message` is required."
+    assert outcome(answer) == refusal(InvalidBody(message))
+
+
+def test_the_plugin_says_that_it_is_there(client: httpx.Client) -> None:
+    assert outcome(client.get("/health")) == (
+        200,
+        {"ok": True, "plugin": "valuetracker", "version": __version__},
+    )
+
+
+def test_the_servers_health_is_at_the_root_and_under_the_prefix(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server, server.client("one") as client:
+        server.register("one")
+        server.register("two")
+        client.get("/characters")
+
+        at_root = client.get(server.url + "/healthz")
+
+        assert outcome(at_root) == (
+            200,
+            {
+                "status": "ok",
+                "version": __version__,
+                "engine": "sqlite",
+                "engineVersion": sqlite3.sqlite_version,
+                "extensions": 2,
+                "openDatabases": 1,
+            },
+        )
+        assert outcome(client.get("/healthz")) == outcome(at_root)
+
+
+@pytest.mark.parametrize("path", ["/health", "/probe", "/limits", "/characters"])
+def test_nothing_else_is_at_the_root(shared_server: RunningServer, path: str) -> None:
+    with shared_server.client("x") as client:
+        answer = client.get(shared_server.url + path)
+
+    assert outcome(answer) == refusal(RouteNotFound())
+
+
+def test_the_limits_are_those_that_hold(client: httpx.Client) -> None:
+    assert outcome(client.get("/limits")) == (
+        200,
+        {
+            "bodyBytes": 32 * 1024 * 1024,
+            "valueBytes": 8 * 1024 * 1024,
+            "valueDepth": 128,
+            "keysPerRequest": 10_000,
+            "extensionIdLength": 128,
+            "characterIdLength": 256,
+            "instanceIdLength": 256,
+            "chatIdLength": 512,
+            "keyLength": 1024,
+            "nameLength": 1024,
+            "integerMinimum": -(2**63),
+            "integerMaximum": 2**64 - 1,
+        },
+    )
+
+
+def test_the_reference_is_served_as_a_page(client: httpx.Client) -> None:
+    answer = client.get("/docs")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.text.startswith("<!doctype html>")
+    for path in ("/characters", "/instances/{instance}/data/merge", "/cross-extension/"):
+        assert path in answer.text
+
+
+def test_the_reference_is_served_as_openapi(client: httpx.Client) -> None:
+    answer = client.get("/openapi.json")
+
+    document = answer.json()
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert document["openapi"].startswith("3.1")
+    assert document["info"]["version"] == __version__
+    assert f"{PREFIX}/characters" in document["paths"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("target", ["/", "/?from=a-bookmark"])
+def test_the_root_leads_to_a_page(shared_server: RunningServer, method: str, target: str) -> None:
+    with shared_server.client() as client:
+        answer = client.request(method, shared_server.url + target)
+        page = client.request(method, shared_server.url + target, follow_redirects=True)
+
+    assert answer.status_code == 302
+    assert answer.headers["location"].startswith(PREFIX + "/")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("header", [None, "not an id", "nobody"])
+@pytest.mark.parametrize(
+    "path", ["/probe", "/health", "/healthz", "/limits", "/docs", "/openapi.json"]
+)
+def test_these_routes_need_no_extension(
+    shared_server: RunningServer, path: str, header: str | None
+) -> None:
+    with shared_server.client(header) as client:
+        assert client.get(path).status_code in (200, 204)

@@ -1,0 +1,90 @@
+"""Database files for tests of the engine: real ones, with the store's schema and ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import PATIENCE_SECONDS
+from valuetracker.engine import Transaction
+from valuetracker.engine import sqlite_file as files
+from valuetracker.engine.migrate import load_migrations, migrations_directory
+from valuetracker.engine.sqlite_database import SQLiteDatabase
+from valuetracker.model import now
+from valuetracker.store.ledger import Ledger, WriteJob, Written, make_head
+
+SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), Ledger)
+IDENTITY = "0123456789abcdef0123456789abcdef"
+
+
+async def make_file(path: Path, name: str = "demo", identity: str = IDENTITY) -> None:
+    async def setup(transaction: Transaction) -> None:
+        await make_head(transaction, 0)
+
+    await files.create(path, name, identity, SCHEMA, now(), setup)
+
+
+@asynccontextmanager
+async def opened(path: Path, readers: int = 2) -> AsyncIterator[SQLiteDatabase]:
+    """The database of a file, which is made if it is not there."""
+    if not path.exists():
+        await make_file(path)
+    database = await SQLiteDatabase.open(path, IDENTITY, SCHEMA, readers)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def write(database: SQLiteDatabase, verb: Any, *arguments: Any) -> Written:
+    written: Written = await database.write(WriteJob(verb, arguments))
+    return written
+
+
+class Gate:
+    """Holds a connection's thread inside a verb until it is opened."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._open = threading.Event()
+
+    async def verb(self, tx: Any) -> None:
+        self._reached.set()
+        assert self._open.wait(PATIENCE_SECONDS)
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, PATIENCE_SECONDS)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@asynccontextmanager
+async def held_writer(database: SQLiteDatabase) -> AsyncIterator[None]:
+    """While this lasts, writes wait; they then go into one group."""
+    gate = Gate()
+    holding = asyncio.create_task(write(database, gate.verb))
+    await gate.reached()
+    try:
+        yield
+    finally:
+        gate.open()
+        await holding
+
+
+async def waiting(database: SQLiteDatabase, *jobs: tuple[Any, ...]) -> list[asyncio.Task[Written]]:
+    """Tasks that have each put their job into the queue of the writer."""
+    tasks = [asyncio.create_task(write(database, *job)) for job in jobs]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    """What another connection sees in the file."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(statement).fetchall()

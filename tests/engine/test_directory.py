@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from valuetracker.engine.directory import DataDirectory
+from valuetracker.errors import (
+    DataDirectoryInUse,
+    InvalidBody,
+    PathNotAllowed,
+    StartupError,
+    ValueTrackerError,
+)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DataDirectory:
+    (tmp_path / "db").mkdir()
+    return DataDirectory(tmp_path / "db")
+
+
+# Holding it
+
+
+def test_holding_makes_the_directory_for_its_owner_alone(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "not" / "there" / "yet")
+
+    directory.hold()
+
+    assert mode(directory.path) == 0o700
+    assert mode(directory.path / ".lock") == 0o600
+    assert mode(directory.path / ".pid") == 0o600
+    directory.release()
+
+
+def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+    first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
+    first.hold()
+
+    with pytest.raises(DataDirectoryInUse, match=rf"\(pid {os.getpid()}\)") as caught:
+        second.hold()
+
+    assert caught.value.exit_code == 3
+    assert caught.value.hint is not None
+    first.release()
+
+
+def test_holding_again_does_nothing_and_releasing_lets_the_next_one_in(tmp_path: Path) -> None:
+    first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
+    first.hold()
+    first.hold()
+
+    first.release()
+
+    assert not (tmp_path / ".pid").exists()
+    second.hold()
+    second.release()
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "from valuetracker.engine.directory import DataDirectory\n"
+        "DataDirectory(pathlib.Path(sys.argv[1])).hold()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=60)
+    assert killed.returncode == -9
+    assert (tmp_path / ".pid").exists()
+
+    directory = DataDirectory(tmp_path)
+    directory.hold()
+
+    assert (tmp_path / ".pid").read_text() == str(os.getpid())
+    directory.release()
+
+
+def test_a_path_that_is_a_file_cannot_be_held(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("words")
+
+    with pytest.raises(StartupError, match="cannot be used"):
+        DataDirectory(tmp_path / "file").hold()
+
+    assert (tmp_path / "file").read_text() == "words"
+
+
+def test_what_was_never_finished_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".new-0123").write_text("half a database")
+    (tmp_path / "whole.db").write_text("a database")
+    directory = DataDirectory(tmp_path)
+
+    directory.hold()
+
+    assert not (tmp_path / ".new-0123").exists()
+    assert (tmp_path / "whole.db").exists()
+    directory.release()
+
+
+@pytest.mark.parametrize("names", [[], [".gitignore"], [".registry.db", "demo.db", "notes.txt"]])
+def test_a_directory_that_is_ours_is_closed_to_others(tmp_path: Path, names: list[str]) -> None:
+    path = tmp_path / "db"
+    path.mkdir()
+    path.chmod(0o755)
+    for name in names:
+        (path / name).touch()
+    directory = DataDirectory(path)
+
+    directory.hold()
+
+    assert mode(path) == 0o700
+    directory.release()
+
+
+def test_a_directory_of_others_is_left_as_it_is_and_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "home"
+    path.mkdir()
+    path.chmod(0o755)
+    (path / "letter.txt").touch()
+    directory = DataDirectory(path)
+
+    with caplog.at_level(logging.WARNING):
+        directory.hold()
+
+    assert mode(path) == 0o755
+    assert [record.message for record in caplog.records] == [
+        "the data directory is readable by others"
+    ]
+    directory.release()
+
+
+# Finding places in it
+
+
+@pytest.mark.parametrize(
+    ("wanted", "location"),
+    [
+        (None, "demo.db"),
+        ("other.db", "other.db"),
+        ("sub/other.db", "sub/other.db"),
+        ("./sub/../other.db", "other.db"),
+        ("no-ending", "no-ending"),
+    ],
+)
+def test_a_place_inside_is_relative(
+    directory: DataDirectory, wanted: str | None, location: str
+) -> None:
+    assert directory.locate("demo", wanted) == location
+    assert directory.file(location) == directory.path / location
+
+
+def test_an_absolute_path_inside_is_the_same_place(directory: DataDirectory) -> None:
+    assert directory.locate("demo", str(directory.path / "x.db")) == "x.db"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "refusal"),
+    [
+        ("", InvalidBody),
+        ("a\x00b", InvalidBody),
+        ("x" * 5_000, InvalidBody),
+        ("x" * 4_000, PathNotAllowed),
+        (".", PathNotAllowed),
+        ("sub/", PathNotAllowed),
+        ("folder", PathNotAllowed),
+        ("../outside.db", PathNotAllowed),
+        ("sub/../../outside.db", PathNotAllowed),
+        ("/etc/passwd", PathNotAllowed),
+        ("link/outside.db", PathNotAllowed),
+        ("link-to-file", PathNotAllowed),
+        ("loop/x.db", PathNotAllowed),
+        (".registry.db", PathNotAllowed),
+        (".hidden/x.db", PathNotAllowed),
+        ("trash/x.db", PathNotAllowed),
+        ("x.db-wal", PathNotAllowed),
+        ("x.db-shm", PathNotAllowed),
+        ("x.db-journal", PathNotAllowed),
+    ],
+    ids=lambda each: repr(each)[:24] if isinstance(each, str) else each.__name__,
+)
+def test_a_place_that_is_not_allowed_is_refused_and_nothing_is_made(
+    directory: DataDirectory, tmp_path: Path, wanted: str, refusal: type[ValueTrackerError]
+) -> None:
+    (directory.path / "folder").mkdir()
+    (directory.path / "link").symlink_to(tmp_path)
+    (directory.path / "link-to-file").symlink_to(tmp_path / "elsewhere.db")
+    (directory.path / "loop").symlink_to(directory.path / "loop")
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(refusal):
+        directory.locate("demo", wanted)
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_allowed_root_may_hold_files_by_their_whole_path(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    directory = DataDirectory(tmp_path / "db", (root,))
+
+    assert directory.locate("demo", str(root / "x.db")) == str(root / "x.db")
+    assert directory.locate("demo", "../root/x.db") == str(root / "x.db")
+    with pytest.raises(PathNotAllowed):
+        directory.locate("demo", str(tmp_path / "rooted.db"))
+    with pytest.raises(PathNotAllowed):
+        directory.locate("demo", str(root))
+
+
+# Leaving it
+
+
+def test_a_discarded_file_goes_to_the_trash_with_its_companions(directory: DataDirectory) -> None:
+    for ending in ("", "-wal", "-shm"):
+        (directory.path / f"demo.db{ending}").write_text(f"file{ending}")
+
+    assert directory.discard("demo.db", "demo")
+
+    trash = directory.path / "trash"
+    assert {path.name: path.read_text() for path in trash.iterdir()} == {
+        "demo.1.db": "file",
+        "demo.1.db-wal": "file-wal",
+        "demo.1.db-shm": "file-shm",
+    }
+    assert mode(trash) == 0o700
+    assert not list(directory.path.glob("demo.db*"))
+
+
+def test_the_trash_never_loses_what_it_has(directory: DataDirectory) -> None:
+    for text in ("one", "two", "three"):
+        (directory.path / "demo.db").write_text(text)
+        directory.discard("demo.db", "demo")
+
+    trash = directory.path / "trash"
+    assert sorted(path.read_text() for path in trash.iterdir()) == ["one", "three", "two"]
+
+
+def test_discarding_what_is_not_there_says_so_and_makes_no_trash(directory: DataDirectory) -> None:
+    assert not directory.discard("demo.db", "demo")
+
+    assert not (directory.path / "trash").exists()
+
+
+def test_a_link_that_leads_nowhere_is_discarded_too(directory: DataDirectory) -> None:
+    (directory.path / "demo.db").symlink_to(directory.path / "gone.db")
+
+    assert directory.discard("demo.db", "demo")
+
+    assert (directory.path / "trash" / "demo.1.db").is_symlink()
+
+
+def test_a_companion_left_alone_is_discarded_too(directory: DataDirectory) -> None:
+    (directory.path / "demo.db-wal").write_text("half a story")
+
+    assert directory.discard("demo.db", "demo")
+
+    assert (directory.path / "trash" / "demo.1.db-wal").read_text() == "half a story"

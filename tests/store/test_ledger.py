@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.engine.databases import held_writer, opened, select, waiting, write
+from tests.store.recount import order_of, recount
+from valuetracker.engine.sqlite_database import SQLiteDatabase
+from valuetracker.errors import (
+    CharacterNotFound,
+    DatabaseDamaged,
+    DataKeyNotFound,
+    InstanceNotFound,
+)
+from valuetracker.store.changes import SetValue
+from valuetracker.store.characters import delete_character, put_character
+from valuetracker.store.data import (
+    clear_values,
+    merge_values,
+    override_values,
+    remove_value,
+    remove_values,
+    set_value,
+)
+from valuetracker.store.instances import delete_instance, delete_instances_of, put_instance
+from valuetracker.store.ledger import Commit, Ledger, Written
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "demo.db"
+
+
+@pytest.fixture
+async def database(path: Path) -> AsyncIterator[SQLiteDatabase]:
+    async with opened(path) as database:
+        yield database
+
+
+async def group(database: SQLiteDatabase, *jobs: tuple[Any, ...]) -> list[Any]:
+    """What became of these jobs, run as one group: results, or the refusals."""
+    commits: list[Commit] = []
+    async with held_writer(database):
+        database.on_commit = commits.append
+        tasks = await waiting(database, *jobs)
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    # One commit is that of the job which held the writer.
+    assert len(commits) == 2, "they were to be one group"
+    return [each.result if isinstance(each, Written) else each for each in answers]
+
+
+async def test_verbs_of_a_group_see_what_earlier_ones_did(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", None)
+    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+
+    answers = await group(
+        database,
+        (set_value, "i", "a", "10"),
+        (remove_value, "i", "a"),
+        (remove_value, "i", "a"),
+        (set_value, "i", "a", "11"),
+        (remove_values, "i", ["b", "x", "b"]),
+        (set_value, "i", "new", "12"),
+    )
+
+    assert isinstance(answers[2], DataKeyNotFound)
+    assert answers[4] == {"success": True, "removedCount": 1}
+    # A key that came back stands where it last came into being.
+    state = recount(path)
+    assert state["data"] == {"i": {"a": "11", "new": "12"}}
+    assert list(state["data"]["i"]) == ["a", "new"]
+
+
+async def test_a_key_that_goes_and_comes_back_in_one_group_moves_to_the_end(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", None)
+    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+
+    await group(
+        database,
+        (remove_value, "i", "a"),
+        (set_value, "i", "a", "3"),
+        (set_value, "i", "b", "4"),
+    )
+
+    assert list(recount(path)["data"]["i"].items()) == [("b", "4"), ("a", "3")]
+
+
+async def test_an_instance_goes_and_comes_back_with_data_in_one_group(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", "old")
+    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+
+    answers = await group(
+        database,
+        (delete_instance, "i"),
+        (set_value, "i", "a", "9"),
+        (put_instance, "i", "c", None),
+        (set_value, "i", "b", "3"),
+        (delete_instance, "i"),
+        (put_instance, "i", "d", "new"),
+        (merge_values, "i", {"c": "4", "a": "5"}),
+    )
+
+    assert isinstance(answers[1], InstanceNotFound)
+    state = recount(path)
+    assert state["instances"] == {"i": ["d", None, "new"]}
+    assert list(state["data"]["i"].items()) == [("c", "4"), ("a", "5")]
+
+
+async def test_what_is_made_and_deleted_in_one_group_leaves_only_its_log(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await group(
+        database,
+        (put_instance, "i", "c", None),
+        (set_value, "i", "a", "1"),
+        (delete_character, "c"),
+    )
+
+    assert recount(path) == {"characters": {}, "instances": {}, "data": {}}
+    log = select(path, "SELECT revision, space, owner, key, op, after IS NULL FROM changes")
+    assert sorted(log) == [
+        (1, "character", "c", "", "create_character", 0),
+        (1, "instance", "i", "", "create_instance", 0),
+        (2, "data", "i", "a", "set", 0),
+        (3, "character", "c", "", "delete_character", 1),
+        (3, "data", "i", "a", "remove", 1),
+        (3, "instance", "i", "", "delete_instance", 1),
+    ]
+
+
+async def test_a_moved_instance_is_deleted_with_its_new_character_and_not_its_old_one(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "old", None)
+    await write(database, put_instance, "j", "old", None)
+    await write(database, set_value, "i", "a", "1")
+
+    answers = await group(
+        database,
+        (put_instance, "i", "new", None),
+        (delete_instances_of, "old"),
+        (delete_character, "old"),
+        (put_instance, "k", "new", None),
+        (delete_instances_of, "old"),
+    )
+
+    assert answers[1] == {"success": True, "deletedCount": 1}
+    assert answers[4] == {"success": True, "deletedCount": 0}
+    state = recount(path)
+    assert list(state["characters"]) == ["new"]
+    assert state["instances"] == {"i": ["new", None, None], "k": ["new", None, None]}
+    assert state["data"] == {"i": {"a": "1"}, "k": {}}
+
+
+async def test_an_instance_moved_there_and_back_stays(database: SQLiteDatabase, path: Path) -> None:
+    await write(database, put_instance, "i", "one", None)
+
+    answers = await group(
+        database,
+        (put_instance, "i", "two", None),
+        (delete_instances_of, "one"),
+        (put_instance, "i", "one", None),
+        (delete_instances_of, "two"),
+    )
+
+    assert [answers[1]["deletedCount"], answers[3]["deletedCount"]] == [0, 0]
+    assert recount(path)["instances"] == {"i": ["one", None, None]}
+
+
+async def test_override_keeps_places_and_adds_at_the_end(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", None)
+    await write(database, merge_values, "i", {"a": "1", "b": "2", "c": "3"})
+
+    await group(
+        database,
+        (override_values, "i", {"z": "9", "c": "30", "a": "10"}),
+        (clear_values, "i"),
+        (override_values, "i", {"b": "1", "a": "2"}),
+        (override_values, "i", {"a": "3", "y": "4", "b": "5"}),
+    )
+
+    assert list(recount(path)["data"]["i"].items()) == [("b", "5"), ("a", "3"), ("y", "4")]
+
+
+async def test_lists_keep_the_order_in_which_things_came_into_being(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    for id in ("b", "a", "c"):
+        await write(database, put_character, id, None)
+    await group(
+        database,
+        (delete_character, "b"),
+        (put_character, "a", "renamed"),
+        (put_character, "b", None),
+    )
+
+    assert order_of(recount(path))[0] == ["a", "c", "b"]
+
+
+async def test_a_refused_verb_makes_no_revision(database: SQLiteDatabase, path: Path) -> None:
+    await write(database, put_instance, "i", "c", None)
+
+    answers = await group(
+        database,
+        (set_value, "missing", "a", "1"),
+        (delete_instance, "missing"),
+        (delete_character, "missing"),
+        (remove_value, "i", "missing"),
+        (clear_values, "missing"),
+    )
+
+    assert [type(answer) for answer in answers] == [
+        InstanceNotFound,
+        InstanceNotFound,
+        CharacterNotFound,
+        DataKeyNotFound,
+        InstanceNotFound,
+    ]
+    assert select(path, "SELECT revision FROM revisions") == [(1,)]
+    recount(path)
+
+
+async def test_a_verb_that_touches_nothing_makes_no_revision(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", "name")
+
+    jobs: list[tuple[Any, ...]] = [
+        (put_character, "c", None),
+        (put_instance, "i", "c", "name"),
+        (clear_values, "i"),
+        (merge_values, "i", {}),
+        (remove_values, "i", ["x"]),
+        (delete_instances_of, "nobody"),
+    ]
+    for job in jobs:
+        assert (await write(database, *job)).revision == 1
+
+    recount(path)
+
+
+async def test_naming_a_key_is_a_change_even_if_the_value_is_equal(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    await write(database, put_instance, "i", "c", None)
+    await write(database, set_value, "i", "a", "1")
+
+    written = await write(database, set_value, "i", "a", "1")
+
+    assert written.revision == 3
+    assert select(path, "SELECT revision, op, after FROM changes WHERE space = 'data'") == [
+        (2, "set", "1"),
+        (3, "set", "1"),
+    ]
+
+
+async def test_several_changes_of_one_key_in_one_verb_keep_their_order(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    async def twice(tx: Ledger) -> None:
+        await tx.apply([SetValue("i", "a", "1"), SetValue("i", "a", "2")])
+
+    await write(database, put_instance, "i", "c", None)
+    await write(database, twice)
+
+    assert recount(path)["data"]["i"] == {"a": "2"}
+    assert select(path, "SELECT after FROM changes WHERE key = 'a' ORDER BY change") == [
+        ("1",),
+        ("2",),
+    ]
+
+
+async def test_the_log_says_what_everything_became(database: SQLiteDatabase, path: Path) -> None:
+    made = await write(database, put_instance, "i", "c", "name", "chat")
+
+    logged = select(path, "SELECT space, owner, op, after FROM changes ORDER BY change")
+
+    assert [row[:3] for row in logged] == [
+        ("character", "c", "create_character"),
+        ("instance", "i", "create_instance"),
+    ]
+    assert orjson.loads(logged[1][3]) == made.result
+
+
+async def test_a_commit_names_what_it_touched(database: SQLiteDatabase) -> None:
+    await write(database, put_instance, "i", "c", None)
+    commits: list[Commit] = []
+    database.on_commit = commits.append
+
+    await write(database, set_value, "i", "a", "1")
+    await write(database, put_instance, "i", "d", None)
+
+    assert [commit.revision for commit in commits] == [2, 3]
+    assert commits[0].tags == {("instance", "i"), ("character", "c"), ("value", "i", "a")}
+    assert commits[1].tags >= {
+        ("instances",),
+        ("instance", "i"),
+        ("character", "c"),
+        ("character", "d"),
+        ("characters",),
+    }
+
+
+async def test_numbers_that_are_skipped_are_never_given_out(
+    database: SQLiteDatabase, path: Path
+) -> None:
+    async def skip(tx: Ledger, revision: int) -> None:
+        await tx.skip_to(revision)
+
+    await write(database, skip, 1_000)
+    await write(database, skip, 10)
+    written = await write(database, put_character, "c", None)
+
+    assert written.revision == 1_001
+    recount(path, from_revision=1_001)
+
+
+async def test_a_value_that_is_not_what_was_written_is_not_written_over(path: Path) -> None:
+    async with opened(path) as database:
+        await write(database, put_instance, "i", "c", None)
+        await write(database, merge_values, "i", {"a": "1", "b": "2"})
+
+        def spoil(connection: Any) -> None:
+            connection.execute("UPDATE data SET value = '3' WHERE key = 'a'")
+
+        assert database._writer is not None
+        await database._writer.run(spoil)
+
+        for job in (
+            (set_value, "i", "a", "4"),
+            (override_values, "i", {"a": "4"}),
+            (clear_values, "i"),
+            (delete_instance, "i"),
+        ):
+            with pytest.raises(DatabaseDamaged):
+                await write(database, *job)
+        assert (await write(database, set_value, "i", "b", "5")).revision == 3

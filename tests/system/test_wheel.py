@@ -1,0 +1,133 @@
+"""The package as it is installed, and as it runs in a checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.conftest import READY
+from valuetracker.settings import PREFIX
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+PLACES = (
+    "import valuetracker; from valuetracker.engine.migrate import migrations_directory;"
+    "print(valuetracker.__file__); print(migrations_directory())"
+)
+
+
+def run(*command: str, cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=CHECKOUT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with our wheel and the dependencies we have here."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    packages = Path(
+        run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    # Behind our own on the path, and its own .pth files, one of which leads to the
+    # checkout, are not read.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_its_migrations_and_no_tests(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    sources = {
+        f"valuetracker/{path.relative_to(CHECKOUT).as_posix()}"
+        for path in (CHECKOUT / "migrations").rglob("*.sql")
+    }
+    modules = {
+        path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "valuetracker").rglob("*.py")
+    }
+    assert sources <= set(names)
+    assert modules <= set(names)
+    assert not [name for name in names if "tests/" in name or "__pycache__" in name]
+
+
+def test_the_migrations_come_from_the_wheel(installed: Path, empty_folder: Path) -> None:
+    package, migrations = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
+
+    assert Path(package).is_relative_to(installed.parent.parent)
+    assert Path(migrations) == Path(package).parent / "migrations"
+    assert list(Path(migrations).rglob("*.sql"))
+
+
+def test_the_installed_program_serves(installed: Path, empty_folder: Path) -> None:
+    process = subprocess.Popen(
+        [str(installed), "-m", "valuetracker", "serve", "--port", "0"],
+        cwd=empty_folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = READY.fullmatch(process.stdout.readline())
+        assert found
+        headers = {"x-extension-id": "demo"}
+        with httpx.Client(base_url=found[1] + PREFIX, headers=headers, timeout=60) as client:
+            assert client.post("/register", json={"extensionId": "demo"}).status_code == 200
+            client.post("/instances", json={"id": "i", "characterId": "c"})
+            client.post("/instances/i/data", json={"key": "k", "value": "v"})
+            assert client.get("/instances/i/data").json() == {"k": "v"}
+            assert client.get("/openapi.json").status_code == 200
+        process.terminate()
+        assert process.wait(60) == 0
+        assert process.stdout.read() == ""
+    finally:
+        process.kill()
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+    assert (empty_folder / "db" / "demo.db").exists()
+
+
+def test_the_command_is_among_the_entry_points(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [each for each in archive.namelist() if each.endswith("entry_points.txt")]
+        text = archive.read(name).decode()
+
+    assert "valuetracker = valuetracker.cli:main" in text
+
+
+def test_a_checkout_uses_its_own_migrations(empty_folder: Path) -> None:
+    package, migrations = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
+
+    assert Path(package) == CHECKOUT / "valuetracker" / "__init__.py"
+    assert Path(migrations) == CHECKOUT / "migrations"

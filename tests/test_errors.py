@@ -1,0 +1,121 @@
+"""The family of failures: statuses and codes that never change, sentences and advice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from valuetracker import errors
+from valuetracker.errors import (
+    DataDirectoryInUse,
+    ExtensionNotRegistered,
+    InvalidBody,
+    MethodNotAllowed,
+    RouteNotFound,
+    StartupError,
+    ValueTrackerError,
+)
+
+# Released once, these stay: programs compare them.
+CODES = {
+    "ValueTrackerError": (500, "internal_error"),
+    "InvalidPath": (400, "invalid_path"),
+    "InvalidQuery": (400, "invalid_query"),
+    "InvalidHeader": (400, "invalid_header"),
+    "InvalidBody": (400, "invalid_body"),
+    "ExtensionIdRequired": (400, "extension_id_required"),
+    "InvalidExtensionId": (400, "invalid_extension_id"),
+    "InvalidId": (400, "invalid_id"),
+    "InvalidKey": (400, "invalid_key"),
+    "InvalidName": (400, "invalid_name"),
+    "NumberOutOfRange": (400, "number_out_of_range"),
+    "TooDeep": (400, "too_deep"),
+    "TooManyKeys": (400, "too_many_keys"),
+    "PathNotAllowed": (400, "path_not_allowed"),
+    "RouteNotFound": (404, "not_found"),
+    "ExtensionNotRegistered": (404, "extension_not_registered"),
+    "CharacterNotFound": (404, "character_not_found"),
+    "InstanceNotFound": (404, "instance_not_found"),
+    "DataKeyNotFound": (404, "data_key_not_found"),
+    "MethodNotAllowed": (405, "method_not_allowed"),
+    "ExtensionExists": (409, "extension_exists"),
+    "PathInUse": (409, "path_in_use"),
+    "PathDiffers": (409, "path_differs"),
+    "BodyTooLarge": (413, "body_too_large"),
+    "ValueTooLarge": (413, "value_too_large"),
+    "UnsupportedMediaType": (415, "unsupported_media_type"),
+    "DatabaseUnavailable": (503, "database_unavailable"),
+    "DatabaseDamaged": (503, "database_damaged"),
+    "DatabaseTooNew": (503, "database_too_new"),
+    "StorageFull": (507, "storage_full"),
+}
+
+
+def family(root: type[ValueTrackerError] = ValueTrackerError) -> list[type[ValueTrackerError]]:
+    return [root, *(each for child in root.__subclasses__() for each in family(child))]
+
+
+def raised() -> list[type[ValueTrackerError]]:
+    """Those that are raised: the leaves, and the root for what nobody expected."""
+    return [each for each in family() if each is ValueTrackerError or not each.__subclasses__()]
+
+
+@pytest.mark.parametrize(("name", "expected"), CODES.items())
+def test_status_and_code_stay_what_they_are(name: str, expected: tuple[int, str]) -> None:
+    kind = getattr(errors, name)
+
+    assert (kind.status, kind.code) == expected
+
+
+def test_every_error_that_is_raised_has_its_code_written_down() -> None:
+    assert {each.__name__ for each in raised()} == set(CODES)
+
+
+def test_no_two_errors_that_are_raised_share_a_code() -> None:
+    codes = sorted(each.code for each in raised())
+
+    assert codes == sorted(set(codes))
+
+
+@pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
+def test_every_class_has_a_sentence_of_its_own_and_a_snake_case_code(
+    kind: type[ValueTrackerError],
+) -> None:
+    assert kind.__doc__
+    assert "\n" not in kind.__doc__.strip()
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
+
+
+@pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
+def test_the_family_is_drawn_in_the_docstring(kind: type[ValueTrackerError]) -> None:
+    assert re.search(rf"\b{kind.__name__}\b", errors.__doc__ or "")
+
+
+def test_the_sentence_is_the_docstring_unless_another_is_given() -> None:
+    assert RouteNotFound().body() == {
+        "error": "There is no such route.",
+        "code": "not_found",
+        "hint": "`GET /api/plugins/valuetracker/docs` lists the routes.",
+        "details": {},
+    }
+    assert InvalidBody("Not that.", hint="This.", at=3).body() == {
+        "error": "Not that.",
+        "code": "invalid_body",
+        "hint": "This.",
+        "details": {"at": 3},
+    }
+
+
+def test_an_unknown_extension_is_named() -> None:
+    assert ExtensionNotRegistered("mine").body()["error"] == (
+        "Database not found for extension: mine"
+    )
+
+
+def test_details_are_part_of_the_body() -> None:
+    assert MethodNotAllowed(allow=["GET"]).body()["details"] == {"allow": ["GET"]}
+
+
+def test_a_server_that_does_not_start_ends_with_a_code_of_its_own() -> None:
+    assert (StartupError.exit_code, DataDirectoryInUse.exit_code) == (1, 3)

@@ -1,0 +1,90 @@
+"""Each setting is a flag, an environment variable, and a row of the README."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from valuetracker.cli import main
+from valuetracker.settings import Setting, settings_table
+
+README = Path(__file__).parent.parent / "README.md"
+SETTINGS = {setting.name: setting for setting in settings_table()}
+
+
+def options() -> dict[str, click.Option]:
+    serve = main.commands["serve"]
+    return {each.name or "": each for each in serve.params if isinstance(each, click.Option)}
+
+
+def readme_rows() -> list[list[str]]:
+    """The rows of the README's table of settings, cell by cell."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("| `--")
+    ]
+
+
+def row_of(setting: Setting) -> list[str]:
+    default = f"`{setting.default}`" if setting.default not in ("", ()) else ""
+    return [f"`{setting.flag}`", f"`{setting.variable}`", default, setting.help]
+
+
+def test_the_command_line_has_exactly_these_flags() -> None:
+    assert list(options()) == list(SETTINGS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_is_a_flag_with_its_variable_default_and_help(name: str) -> None:
+    setting, option = SETTINGS[name], options()[name]
+
+    assert option.opts == ["--" + name.replace("_", "-")]
+    assert option.envvar == "VALUETRACKER_" + name.upper()
+    assert option.help == setting.help
+    assert option.default == setting.default
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_can_be_given_in_the_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = SETTINGS[name]
+    given = {int: "7", str: "error" if name == "log_level" else "text"}.get(setting.kind, "place")
+    monkeypatch.setenv(setting.variable, given)
+
+    context = main.commands["serve"].make_context("serve", [])
+
+    read = context.params[name]
+    assert [str(each) for each in read] == [given] if setting.many else str(read) == given
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_flag_wins_over_the_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = SETTINGS[name]
+    levels = name == "log_level"
+    given, other = (
+        ("1", "2") if setting.kind is int else ("debug", "error") if levels else ("a", "b")
+    )
+    monkeypatch.setenv(setting.variable, other)
+
+    context = main.commands["serve"].make_context("serve", [setting.flag, given])
+
+    read = context.params[name]
+    assert [str(each) for each in read] == [given] if setting.many else str(read) == given
+
+
+def test_the_readme_has_a_row_for_each_with_its_variable_and_default() -> None:
+    assert readme_rows() == [row_of(setting) for setting in SETTINGS.values()]
+
+
+def test_the_readme_names_no_setting_that_is_not_there() -> None:
+    text = README.read_text(encoding="utf-8")
+
+    named = set(re.findall(r"VALUETRACKER_[A-Z_]+", text))
+
+    assert named == {setting.variable for setting in SETTINGS.values()}
