@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from tests.conftest import RunningServer, running_server
+from tests.walk import WALK, Step, take
 from valuetracker.api import ENDPOINTS, SECTIONS
-from valuetracker.endpoints import AnyKeys, Endpoint
+from valuetracker.endpoints import AnyDocument, AnyKeys, Endpoint
 from valuetracker.reference import api_markdown, error_classes, openapi
 from valuetracker.settings import PREFIX
 
@@ -66,7 +66,7 @@ def test_every_handler_says_what_it_does(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.path)
 def test_every_field_is_described(endpoint: Endpoint) -> None:
-    if isinstance(endpoint.body, AnyKeys):
+    if isinstance(endpoint.body, AnyKeys | AnyDocument):
         assert endpoint.body.description
     else:
         assert all(each.description for each in (*endpoint.body, *endpoint.query))
@@ -94,80 +94,6 @@ def test_the_served_document_is_the_same(shared_server: RunningServer) -> None:
 # A walk through all routes
 
 
-@dataclass(frozen=True)
-class Step:
-    """A request of the walk: the route as the table has it, and what is put into it."""
-
-    method: str
-    route: str
-    body: Any = None
-    status: int = 200
-
-
-FILLED_IN = {
-    "{extension}": "walker",
-    "{character}": "arthur",
-    "{instance}": "sword",
-    "{key}": "edge",
-}
-DATA = "/instances/{instance}/data"
-ACROSS = "/cross-extension"
-
-WALK = [
-    Step("GET", "/probe", status=204),
-    Step("POST", "/ping", {"message": "hello"}),
-    Step("POST", "/ping", {}, status=400),
-    Step("GET", "/health"),
-    Step("GET", "/healthz"),
-    Step("GET", "/limits"),
-    Step("GET", "/openapi.json"),
-    Step("GET", "/docs"),
-    Step("GET", "/characters", status=404),
-    Step("POST", "/register", {"extensionId": "walker"}),
-    Step("POST", "/register", {"extensionId": "Walker"}, status=409),
-    Step("POST", "/characters", {"id": "arthur", "name": "Arthur"}),
-    Step("POST", "/characters", {"id": "merlin"}),
-    Step("POST", "/characters", [], status=400),
-    Step("POST", "/instances", {"id": "sword", "characterId": "arthur", "chatId": "the lake"}),
-    Step("POST", "/instances", {"id": "shield", "characterId": "arthur"}),
-    Step("POST", DATA, {"key": "edge", "value": {"state": [1, 1.5, None, "x", True]}}),
-    Step("PUT", DATA, {"key": "weight", "value": 2}),
-    Step("PUT", DATA, {"key": "weight"}, status=400),
-    Step("PUT", DATA + "/merge", {"owner": None}),
-    Step("GET", "/characters"),
-    Step("GET", "/characters/{character}"),
-    Step("GET", "/characters/{character}/instances"),
-    Step("GET", "/instances"),
-    Step("GET", "/instances/{instance}"),
-    Step("GET", DATA),
-    Step("GET", DATA + "/{key}"),
-    Step("GET", "/extensions"),
-    Step("GET", "/extensions/{extension}"),
-    Step("GET", ACROSS + "/characters/{extension}"),
-    Step("GET", ACROSS + "/characters/{extension}/{character}"),
-    Step("GET", ACROSS + "/characters/{extension}/{character}/instances"),
-    Step("GET", ACROSS + "/instances/{extension}"),
-    Step("GET", ACROSS + "/instances/{extension}/{instance}"),
-    Step("GET", ACROSS + "/instances/{extension}/{instance}/data"),
-    Step("GET", ACROSS + "/instances/{extension}/{instance}/data/{key}"),
-    Step("PUT", DATA + "/override", {"edge": "keen", "owner": "Arthur"}),
-    Step("PUT", DATA + "/remove", {"keys": ["owner", "absent"]}),
-    Step("DELETE", DATA + "/{key}"),
-    Step("DELETE", DATA + "/{key}", status=404),
-    Step("DELETE", DATA),
-    Step("DELETE", "/instances/{instance}"),
-    Step("DELETE", "/instances/{instance}", status=404),
-    Step("GET", "/instances/{instance}", status=404),
-    Step("POST", DATA, {"key": "edge", "value": 1}, status=404),
-    Step("DELETE", "/characters/{character}/instances"),
-    Step("DELETE", "/characters/{character}"),
-    Step("GET", "/characters/{character}", status=404),
-    Step("DELETE", "/register", {"extensionId": "walker", "purge": True}),
-    Step("GET", ACROSS + "/characters/{extension}", status=404),
-    Step("GET", "/extensions/{extension}", status=404),
-]
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[httpx.Response]]:
     """The walk, taken once."""
@@ -176,11 +102,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[httpx.Res
         server.client("walker") as client,
     ):
         yield [take(client, step) for step in WALK]
-
-
-def take(client: httpx.Client, step: Step) -> httpx.Response:
-    path = re.sub(r"{\w+}", lambda name: FILLED_IN[name[0]], step.route)
-    return client.request(step.method, path, json=step.body)
 
 
 def schema_for(document: dict[str, Any], step: Step, media_type: str) -> dict[str, Any]:
@@ -211,7 +132,12 @@ def test_an_answer_is_what_openapi_says(answers: list[httpx.Response], number: i
         schema = schema_for(openapi(SECTIONS), step, media_type)
         Draft202012Validator(schema).validate(answer.json())
     else:
-        assert (media_type, step.route) in {("", "/probe"), ("text/html", "/docs")}
+        assert (media_type, step.route) in {
+            ("", "/probe"),
+            ("text/html", "/docs"),
+            ("text/event-stream", "/events"),
+            ("text/event-stream", "/cross-extension/events/{extension}"),
+        }
 
 
 def test_the_walk_takes_every_route() -> None:

@@ -16,12 +16,14 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from valuetracker.api import ENDPOINTS, SECTIONS
-from valuetracker.dispatch import Dispatcher, Reply, Request, Router, error_reply
+from valuetracker.dispatch import Dispatcher
 from valuetracker.endpoints import Service
 from valuetracker.engine.directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError
 from valuetracker.reference import docs_document, openapi_document
+from valuetracker.replies import Reply, Request, error_reply
+from valuetracker.router import Router
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
 from valuetracker.store.extensions import Engine, Extensions

@@ -18,8 +18,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from valuetracker.dispatch import Dispatcher, Reply, Request, error_reply
+from valuetracker.dispatch import Dispatcher
 from valuetracker.errors import BadRequest
+from valuetracker.replies import Reply, Request, error_reply
 
 DIRECT_BODY_BYTES = 1024 * 1024
 # Requests a client may send ahead on one connection before it is read no further.

@@ -138,7 +138,7 @@ def test_the_servers_own_places_are_refused(
 def test_names_that_sqlite_keeps_for_itself_are_refused(server: RunningServer, path: str) -> None:
     answer = register(server, "custom", path)
 
-    message = "SQLite keeps files of its own under such a name."
+    message = "The server keeps files of its own under such a name."
     assert outcome(answer) == refusal(PathNotAllowed(message))
 
 

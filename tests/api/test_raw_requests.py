@@ -11,10 +11,10 @@ import pytest
 from tests.api.answers import outcome, refusal
 from tests.conftest import PATIENCE_SECONDS, RunningServer
 from valuetracker.errors import (
+    BadRequest,
     BodyTooLarge,
     ExtensionIdRequired,
     InvalidExtensionId,
-    InvalidPath,
     MethodNotAllowed,
     RouteNotFound,
 )
@@ -48,7 +48,7 @@ def test_raw_bytes_that_are_not_utf8_are_refused(
 
     answer = send_raw(shared_server, get(target, b"x-extension-id: " + extension_id.encode()))
 
-    assert outcome(answer) == refusal(InvalidPath())
+    assert outcome(answer) == refusal(BadRequest("Invalid HTTP request received."))
 
 
 def test_a_header_of_blanks_is_an_empty_one(shared_server: RunningServer) -> None:

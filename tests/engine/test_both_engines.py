@@ -1,0 +1,53 @@
+"""
+What one engine answers, the other answers, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.conftest import running_server
+from tests.postgres import PostgresServer
+from tests.walk import WALK, take
+
+# What differs by its nature: when it was, how many bytes it takes, where it lies, and what
+# the engine is called.
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+BYTES = re.compile(r'"bytes":\d+')
+PATH = re.compile(r'"path":"[^"]*"')
+ENGINE = re.compile(r'"engine":"[^"]*","engineVersion":"[^"]*"')
+# A stream may be left after more or fewer events than the other.
+EVENTS = "text/event-stream"
+
+
+def recorded(data_dir: Path, database: str) -> list[tuple[int, list[tuple[str, str]], str]]:
+    """Every answer of the walk: its status, its headers and its body."""
+    taken = []
+    with running_server(data_dir, database=database) as server, server.client("walker") as client:
+        for step in WALK:
+            answer = take(client, step)
+            headers = [
+                (name, value)
+                for name, value in answer.headers.items()
+                if name not in ("date", "content-length")
+            ]
+            text = answer.text
+            if answer.headers.get("content-type", "").startswith(EVENTS):
+                text = text[: text.index(step.until)]
+            for pattern in (TIME, BYTES, PATH, ENGINE):
+                text = pattern.sub("", text)
+            taken.append((answer.status_code, headers, text))
+    return taken
+
+
+def test_a_session_of_every_route_is_answered_alike(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    on_sqlite = recorded(tmp_path / "files", "")
+
+    on_postgres = recorded(tmp_path / "none", postgres.create_database())
+
+    assert len(on_sqlite) == len(WALK)
+    for step, one, other in zip(WALK, on_sqlite, on_postgres, strict=True):
+        assert other == one, step

@@ -1,0 +1,172 @@
+"""
+One session that takes every route, its refusals included: for whoever compares answers
+with the documentation, or those of one engine with those of another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+
+@dataclass(frozen=True)
+class Step:
+    """A request of the walk: the route as the table has it, and what is put into it."""
+
+    method: str
+    route: str
+    body: Any = None
+    status: int = 200
+    query: str = ""
+    media_type: str = "application/json"
+    # Text that a stream must have sent before it is left.
+    until: str = ""
+
+
+FILLED_IN = {
+    "{extension}": "walker",
+    "{character}": "arthur",
+    "{instance}": "sword",
+    "{key}": "edge",
+}
+DATA = "/instances/{instance}/data"
+ACROSS = "/cross-extension"
+
+OPERATIONS = [
+    {"op": "set", "instanceId": "sword", "key": "name", "value": "Excalibur"},
+    {"op": "increment", "instanceId": "sword", "key": "weight", "by": 0.5},
+    {"op": "append", "instanceId": "sword", "key": "marks", "value": 1},
+    {"op": "addToSet", "instanceId": "sword", "key": "marks", "value": 1.0},
+    {"op": "pull", "instanceId": "sword", "key": "marks", "value": True},
+    {"op": "merge", "instanceId": "shield", "key": "paint", "value": {"red": 1}},
+    {"op": "remove", "instanceId": "sword", "key": "absent"},
+    {"op": "clear", "instanceId": "shield"},
+]
+
+WALK = [
+    Step("GET", "/probe", status=204),
+    Step("POST", "/ping", {"message": "hello"}),
+    Step("POST", "/ping", {}, status=400),
+    Step("GET", "/health"),
+    Step("GET", "/healthz"),
+    Step("GET", "/limits"),
+    Step("GET", "/openapi.json"),
+    Step("GET", "/docs"),
+    Step("GET", "/characters", status=404),
+    Step("POST", "/register", {"extensionId": "walker"}),
+    Step("POST", "/register", {"extensionId": "Walker"}, status=409),
+    Step("POST", "/characters", {"id": "arthur", "name": "Arthur"}),
+    Step("POST", "/characters", {"id": "merlin"}),
+    Step("POST", "/characters", [], status=400),
+    Step("POST", "/instances", {"id": "sword", "characterId": "arthur", "chatId": "the lake"}),
+    Step("POST", "/instances", {"id": "shield", "characterId": "arthur"}),
+    Step("POST", DATA, {"key": "edge", "value": {"state": [1, 1.5, None, "x", True]}}),
+    Step("PUT", DATA, {"key": "weight", "value": 2}),
+    Step("PUT", DATA, {"key": "weight"}, status=400),
+    Step("PUT", DATA + "/merge", {"owner": None}),
+    Step("GET", "/characters"),
+    Step("GET", "/characters/{character}"),
+    Step("GET", "/characters/{character}/instances"),
+    Step("GET", "/instances"),
+    Step("GET", "/instances/{instance}"),
+    Step("GET", DATA),
+    Step("GET", DATA + "/{key}"),
+    Step("GET", "/extensions"),
+    Step("GET", "/extensions/{extension}"),
+    Step("GET", ACROSS + "/characters/{extension}"),
+    Step("GET", ACROSS + "/characters/{extension}/{character}"),
+    Step("GET", ACROSS + "/characters/{extension}/{character}/instances"),
+    Step("GET", ACROSS + "/instances/{extension}"),
+    Step("GET", ACROSS + "/instances/{extension}/{instance}"),
+    Step("GET", ACROSS + "/instances/{extension}/{instance}/data"),
+    Step("GET", ACROSS + "/instances/{extension}/{instance}/data/{key}"),
+    Step("PATCH", DATA, {"edge": {"state": None, "grip": "good"}}),
+    Step(
+        "PATCH",
+        DATA,
+        [
+            {"op": "add", "path": "/marks", "value": []},
+            {"op": "test", "path": "/weight", "value": 2},
+        ],
+        media_type="application/json-patch+json",
+    ),
+    Step(
+        "PATCH",
+        DATA,
+        [{"op": "test", "path": "/weight", "value": 3}],
+        status=409,
+        media_type="application/json-patch+json",
+    ),
+    Step("PATCH", DATA, [], status=400, media_type="application/merge-patch+json"),
+    Step("POST", "/batch", {"operations": OPERATIONS}),
+    Step("POST", "/batch", {"operations": []}, status=400),
+    Step(
+        "POST",
+        "/batch",
+        {"operations": [{"op": "increment", "instanceId": "sword", "key": "edge", "by": 1}]},
+        status=409,
+    ),
+    Step("GET", "/instances/{instance}/history"),
+    Step("GET", "/instances/{instance}/history", query="?key=weight&order=asc&limit=1"),
+    Step("GET", "/instances/{instance}/history", query="?limit=0", status=400),
+    Step("GET", "/instances/{instance}/diff", query="?from=3"),
+    Step("GET", "/instances/{instance}/diff", status=400),
+    Step("GET", DATA, query="?at=4"),
+    Step("GET", DATA, query="?at=4000", status=400),
+    Step("GET", "/characters/{character}", query="?at=5"),
+    Step("GET", "/changes", query="?since=0&limit=3"),
+    Step("GET", "/changes", query="?since=0&instanceId=sword&key=weight"),
+    Step("GET", "/events", query="?since=0", until="id: 7"),
+    Step("GET", ACROSS + "/instances/{extension}/{instance}/history"),
+    Step("GET", ACROSS + "/instances/{extension}/{instance}/diff", query="?from=3"),
+    Step("GET", ACROSS + "/changes/{extension}", query="?since=2"),
+    Step("GET", ACROSS + "/events/{extension}", query="?since=2", until="id: 7"),
+    Step("PUT", DATA + "/override", {"edge": "keen", "owner": "Arthur"}),
+    Step("PUT", DATA + "/remove", {"keys": ["owner", "absent"]}),
+    Step("DELETE", DATA + "/{key}"),
+    Step("DELETE", DATA + "/{key}", status=404),
+    Step("DELETE", DATA),
+    Step("DELETE", "/instances/{instance}"),
+    Step("DELETE", "/instances/{instance}", status=404),
+    Step("GET", "/instances/{instance}", status=404),
+    Step("POST", DATA, {"key": "edge", "value": 1}, status=404),
+    Step("DELETE", "/characters/{character}/instances"),
+    Step("DELETE", "/characters/{character}"),
+    Step("POST", "/instances/{instance}/restore", {"revision": 6}),
+    Step("POST", "/instances/{instance}/restore", {"revision": 1}, status=404),
+    Step("POST", "/characters/{character}/restore", {"revision": 5}),
+    Step("GET", "/characters/{character}"),
+    Step("DELETE", "/characters/{character}"),
+    Step("POST", "/compact", {"keep": {"revisions": 3}}),
+    Step("POST", "/compact", {"keep": {}}, status=400),
+    Step("GET", DATA, query="?at=2", status=410),
+    Step("GET", "/characters/{character}", status=404),
+    Step("DELETE", "/register", {"extensionId": "walker", "purge": True}),
+    Step("GET", ACROSS + "/characters/{extension}", status=404),
+    Step("GET", "/extensions/{extension}", status=404),
+]
+
+
+def take(client: httpx.Client, step: Step) -> httpx.Response:
+    """Make one request of the walk; a stream is read until it has sent what it must."""
+    path = re.sub(r"{\w+}", lambda name: FILLED_IN[name[0]], step.route) + step.query
+    if step.until:
+        return read_stream(client, path, step.until)
+    headers = {"content-type": step.media_type} if step.body is not None else {}
+    content = None if step.body is None else json.dumps(step.body)
+    return client.request(step.method, path, content=content, headers=headers)
+
+
+def read_stream(client: httpx.Client, path: str, until: str) -> httpx.Response:
+    with client.stream("GET", path) as answer:
+        received = ""
+        for text in answer.iter_text():
+            received += text
+            if until in received:
+                break
+    headers = {"content-type": answer.headers["content-type"]}
+    return httpx.Response(answer.status_code, headers=headers, text=received)
