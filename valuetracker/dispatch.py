@@ -100,7 +100,7 @@ class Dispatcher:
             )
             reply = error_reply(ValueTrackerError("Something went wrong.", requestId=request_id))
         if request.method == "HEAD":
-            reply = replace(reply, body=b"", head=None)
+            reply = replace(reply, body=b"", head=None, pieces=None)
         if logger.isEnabledFor(logging.DEBUG):
             log_request(request, reply, started)
         return reply

@@ -49,13 +49,14 @@ async def list_events(call: Call) -> Stream:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
         await extension.read_result(feed.list_entries, since, 0)
-    except BaseException:
+    finally:
         call.service.extensions.leave(extension)
-        raise
-    return Stream(_followed(call, extension, since))
+    return Stream(_followed(call, since))
 
 
-async def _followed(call: Call, extension: Extension, since: int) -> AsyncIterator[bytes]:
+async def _followed(call: Call, since: int) -> AsyncIterator[bytes]:
+    # Entered when the stream is begun: one that never is leaves nothing behind.
+    extension = await call.service.extensions.enter(call.extension_id)
     try:
         async for piece in extension.feed.stream(since, _filter(call)):
             yield piece
