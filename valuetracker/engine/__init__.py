@@ -40,6 +40,10 @@ class Transaction(Protocol):
         """Run the statement once per row; parameters are the row's attributes."""
         ...
 
+    async def execute_tuples(self, statement: Statement, rows: Sequence[Row]) -> None:
+        """The same with rows that are tuples, in the order the statement names them."""
+        ...
+
 
 Job = Callable[[Transaction], Coroutine[Any, Any, T]]
 

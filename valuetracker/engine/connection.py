@@ -79,6 +79,9 @@ class SQLiteTransaction:
     async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
         self._connection.executemany(statement.sqlite, map(statement.of_row, rows))
 
+    async def execute_tuples(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._connection.executemany(statement.sqlite, rows)
+
 
 def drive(verb: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that awaits only an immediate transaction, without an event loop."""

@@ -114,11 +114,13 @@ class PostgresTransaction:
         await self._connection.execute(self._text(statement), *statement.values(parameters))
 
     async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
-        if not rows:
-            return
-        # One array per column: a single statement, however many rows.
-        columns = [list(column) for column in zip(*map(statement.of_row, rows), strict=True)]
-        await self._connection.execute(self._text(statement), *columns)
+        await self.execute_tuples(statement, [statement.of_row(row) for row in rows])
+
+    async def execute_tuples(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            # One array per column: a single statement, however many rows.
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            await self._connection.execute(self._text(statement), *columns)
 
 
 @dataclass(frozen=True)

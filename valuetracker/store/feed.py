@@ -140,7 +140,8 @@ class Feed:
             return
         position = 0
         for revision in commit.revisions:
-            changes = commit.changes[position : position + revision.changes]
+            stored = commit.changes[position : position + revision.changes]
+            changes = [ChangeRow(*change) for change in stored]
             position += revision.changes
             event = event_bytes(event_record((revision, changes), Filter()))
             self._recent.append(((revision, changes), event))

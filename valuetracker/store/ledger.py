@@ -17,9 +17,10 @@ that asks something else of the database (`fetch_all`) has what is pending writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import Any, TypeVar, cast
 
 import orjson
 
@@ -42,12 +43,15 @@ from valuetracker.store.changes import (
 )
 from valuetracker.store.requests import Requests
 from valuetracker.store.rows import (
-    ChangeRow,
+    CHANGE_COLUMNS,
     CharacterRow,
     DataRow,
     Head,
     InstanceRow,
     RevisionRow,
+    StoredChange,
+    change_checksum,
+    data_checksum,
 )
 from valuetracker.store.tags import (
     ALL_CHARACTERS,
@@ -91,7 +95,7 @@ class Commit:
     revision: int
     tags: set[Tag] | None
     revisions: list[RevisionRow] = field(default_factory=list)
-    changes: list[ChangeRow] = field(default_factory=list)
+    changes: list[StoredChange] = field(default_factory=list)
 
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -116,7 +120,7 @@ class Ledger:
         self._begun = False
         self._requests = Requests(transaction)
         self._pending_revisions: list[RevisionRow] = []
-        self._pending_changes: list[ChangeRow] = []
+        self._pending_changes: list[StoredChange] = []
         self._tags: set[Tag] = {EVERYTHING}
         self._commit = Commit(0, self._tags)
         self._head_moved = False
@@ -164,12 +168,12 @@ class Ledger:
         if not self._head_moved:
             return
         await self._rows.write()
-        for statement, rows in (
-            (sql.INSERT_REVISION, self._pending_revisions),
-            (sql.INSERT_CHANGE, self._pending_changes),
-        ):
-            if rows:
-                await self._transaction.execute_many(statement, rows)
+        if self._pending_revisions:
+            await self._transaction.execute_many(sql.INSERT_REVISION, self._pending_revisions)
+        if self._pending_changes:
+            await self._transaction.execute_tuples(
+                sql.INSERT_CHANGE, [change[:CHANGE_COLUMNS] for change in self._pending_changes]
+            )
         self._commit.revisions += self._pending_revisions
         self._commit.changes += self._pending_changes
         self._pending_revisions = []
@@ -250,20 +254,12 @@ class Ledger:
         revision.seal()
         self._pending_revisions.append(revision)
         await self._load_for(changes)
-        for change in changes:
-            # Values first, and without a coroutine each: they are nearly all there is.
-            if isinstance(change, SetValue):
-                self._set_value(change, head)
-            elif isinstance(change, RemoveValue):
-                self._remove_value(change, head)
-            elif isinstance(change, PutInstance):
-                await self._put_instance(change, head)
-            elif isinstance(change, DropInstance):
-                await self._drop_instance(change, head)
-            elif isinstance(change, PutCharacter):
-                await self._put_character(change, head)
-            else:
-                self._drop_character(change, head)
+        for instance_id, run in groupby(changes, _set_in):
+            if instance_id is not None:
+                self._set_values(instance_id, cast(Iterable[SetValue], run), head)
+                continue
+            for change in run:
+                await self._apply_one(change, head)
         return head.revision
 
     async def skip_to(self, revision: int) -> None:
@@ -305,6 +301,20 @@ class Ledger:
         if names:
             await self._rows.load_cells(dict.fromkeys(names))
 
+    async def _apply_one(self, change: Change, head: Head) -> None:
+        if isinstance(change, RemoveValue):
+            self._remove_value(change, head)
+        elif isinstance(change, PutInstance):
+            await self._put_instance(change, head)
+        elif isinstance(change, DropInstance):
+            await self._drop_instance(change, head)
+        elif isinstance(change, PutCharacter):
+            await self._put_character(change, head)
+        elif isinstance(change, DropCharacter):
+            self._drop_character(change, head)
+        else:
+            raise TypeError(f"There is no such change: {change!r}")
+
     def _log(
         self,
         head: Head,
@@ -322,7 +332,7 @@ class Ledger:
         message_id = swipe = None
         if anchor is not None:
             message_id, swipe = anchor.message_id, anchor.swipe
-        row = ChangeRow(
+        columns = (
             head.change,
             head.revision,
             cell,
@@ -336,11 +346,8 @@ class Ledger:
             swipe,
             1,
             1,
-            0,
-            *name,
         )
-        row.seal()
-        self._pending_changes.append(row)
+        self._pending_changes.append((*columns, change_checksum(*columns, *name), *name))
 
     def _touch_instance(self, instance: InstanceRow, revision: int) -> None:
         if instance.revision != revision or not self._rows.instances.is_touched(instance.id):
@@ -349,24 +356,35 @@ class Ledger:
             self._tags.add(instance_tag(instance.id))
             self._tags.add(character_tag(instance.character_id))
 
-    def _set_value(self, change: SetValue, head: Head) -> None:
-        instance_id, key = change.instance_id, change.key
+    def _set_values(self, instance_id: str, changes: Iterable[SetValue], head: Head) -> None:
+        # Nearly all writing goes through here, key by key, so what is the same for all
+        # keys of an instance is done once.
         instance = self._instance_of(instance_id)
-        old = self._rows.values[instance_id].rows[key]
-        if old is None:
-            head.place += 1
-            head.keys += 1
-            instance.keys += 1
-            place = head.place
-            cell = self._rows.cell("data", instance_id, key)
-        else:
-            place, cell = old.place, old.cell
-            instance.digest ^= old.checksum
-        row = DataRow(cell, place, instance_id, key, change.value, head.revision)
-        row.seal()
-        instance.digest ^= row.checksum
-        self._rows.put_value(instance_id, key, row)
-        self._value_changed(change, instance, head, cell, change.value, place)
+        self._touch_instance(instance, head.revision)
+        rows = self._rows.values[instance_id].rows
+        revision = head.revision
+        chat_id = instance.chat_id or self.context.chat_id
+        for change in changes:
+            key, value = change.key, change.value
+            old = rows[key]
+            if old is None:
+                head.place += 1
+                head.keys += 1
+                instance.keys += 1
+                place = head.place
+                cell = self._rows.cell("data", instance_id, key)
+            else:
+                place, cell = old.place, old.cell
+                instance.digest ^= old.checksum
+            checksum = data_checksum(cell, place, instance_id, key, revision, value)
+            instance.digest ^= checksum
+            row = DataRow(cell, place, instance_id, key, value, revision, checksum)
+            self._rows.put_value(instance_id, key, row)
+            name = ("data", instance_id, key)
+            self._tags.add(("value", instance_id, key))
+            anchor = (change.anchor or self.context.anchor) if change.anchored else None
+            op, operand = change.op, change.operand
+            self._log(head, name, cell, op, value, place, operand, None, chat_id, anchor)
 
     def _remove_value(self, change: RemoveValue, head: Head) -> None:
         instance_id, key = change.instance_id, change.key
@@ -380,31 +398,12 @@ class Ledger:
             instance.keys -= 1
             instance.digest ^= old.checksum
             self._rows.put_value(instance_id, key, None)
-        self._value_changed(change, instance, head, cell, None, None)
-
-    def _value_changed(
-        self,
-        change: SetValue | RemoveValue,
-        instance: InstanceRow,
-        head: Head,
-        cell: int,
-        after: str | None,
-        place: int | None,
-    ) -> None:
         self._touch_instance(instance, head.revision)
-        self._tags.add(("value", change.instance_id, change.key))
-        self._log(
-            head,
-            ("data", change.instance_id, change.key),
-            cell,
-            change.op,
-            after,
-            place,
-            change.operand,
-            None,
-            instance.chat_id or self.context.chat_id,
-            (change.anchor or self.context.anchor) if change.anchored else None,
-        )
+        self._tags.add(("value", instance_id, key))
+        chat_id = instance.chat_id or self.context.chat_id
+        anchor = (change.anchor or self.context.anchor) if change.anchored else None
+        name = ("data", instance_id, key)
+        self._log(head, name, cell, change.op, None, None, change.operand, None, chat_id, anchor)
 
     def _instance_of(self, instance_id: str) -> InstanceRow:
         instance = self._rows.instances.rows.get(instance_id)
@@ -506,6 +505,11 @@ class Ledger:
             character.revision = revision
             character.seal()
             self._rows.characters.put(character_id, character)
+
+
+def _set_in(change: Change) -> str | None:
+    """The instance a value is set in; None for any other change."""
+    return change.instance_id if isinstance(change, SetValue) else None
 
 
 def ledgers() -> Callable[[Transaction], Ledger]:

@@ -187,10 +187,16 @@ class DataRow(Row):
     checksum: int = 0
 
     def _sum(self) -> int:
-        return crc32(
-            f"{self.cell}\0{self.place}\0{self.instance_id}\0{self.key}\0{self.revision}\0"
-            f"{self.value}".encode()
+        return data_checksum(
+            self.cell, self.place, self.instance_id, self.key, self.revision, self.value
         )
+
+
+def data_checksum(
+    cell: int, place: int, instance_id: str, key: str, revision: int, value: str
+) -> int:
+    # No id holds a NUL, so it keeps the columns apart.
+    return crc32(f"{cell}\0{place}\0{instance_id}\0{key}\0{revision}\0{value}".encode())
 
 
 @dataclass(slots=True)
@@ -206,6 +212,11 @@ class RevisionRow(Row):
 
     def _sum(self) -> int:
         return checksum(self.revision, self.at, self.actor, self.first, self.changes)
+
+
+# The columns of a change as they are stored, and after them the name of its cell.
+StoredChange = tuple[Any, ...]
+CHANGE_COLUMNS = 14
 
 
 @dataclass(slots=True)
@@ -231,15 +242,53 @@ class ChangeRow(Row):
     key: str
 
     def _sum(self) -> int:
-        # Nearly all changes are unanchored changes of values; theirs is the short way. No
-        # id holds a NUL, and no JSON text reads None.
-        text = (
-            f"{self.change}\0{self.revision}\0{self.cell}\0{self.owner}\0{self.key}\0{self.space}"
-            f"\0{self.op}\0{self.place}\0{self.effect}\0{self.live}\0{self.operand}\0{self.after}"
+        return change_checksum(
+            self.change,
+            self.revision,
+            self.cell,
+            self.op,
+            self.operand,
+            self.after,
+            self.place,
+            self.parent,
+            self.chat_id,
+            self.message_id,
+            self.swipe,
+            self.effect,
+            self.live,
+            self.space,
+            self.owner,
+            self.key,
         )
-        if self.message_id is not None or self.chat_id is not None or self.parent is not None:
-            text += f"\0{self.parent!r}\0{self.chat_id!r}\0{self.message_id!r}\0{self.swipe!r}"
-        return crc32(text.encode())
+
+
+def change_checksum(
+    change: int,
+    revision: int,
+    cell: int,
+    op: str,
+    operand: str | None,
+    after: str | None,
+    place: int | None,
+    parent: str | None,
+    chat_id: str | None,
+    message_id: str | None,
+    swipe: str | None,
+    effect: int,
+    live: int,
+    space: str,
+    owner: str,
+    key: str,
+) -> int:
+    # No id holds a NUL, and no JSON text reads None. Nearly all changes are unanchored
+    # changes of values; theirs is the short way.
+    text = (
+        f"{change}\0{revision}\0{cell}\0{owner}\0{key}\0{space}\0{op}\0{place}\0{effect}\0{live}"
+        f"\0{operand}\0{after}"
+    )
+    if message_id is not None or chat_id is not None or parent is not None:
+        text += f"\0{parent!r}\0{chat_id!r}\0{message_id!r}\0{swipe!r}"
+    return crc32(text.encode())
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:
