@@ -73,6 +73,8 @@ class Dispatcher:
                     return self._answer(request, None)
                 extension = value
             elif name == b"if-none-match":
+                if condition is not None:
+                    return self._answer(request, None)
                 condition = value
         key = (extension or b"", request.target)
         reply = self.memory.get(key)
@@ -110,7 +112,7 @@ class Dispatcher:
         if path == b"/" and request.method in ("GET", "HEAD"):
             return build_reply(302, b"", JSON, [(b"location", HOME)])
         endpoint, raw = self.router.find(request.method, path)
-        headers = read_headers(request.headers)
+        headers = read_headers(endpoint, request.headers)
         extension_id = read_extension_id(endpoint, headers)
         call = Call(self.service, extension_id, read_path(raw))
         if endpoint.extension == "path":

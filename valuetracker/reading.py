@@ -41,18 +41,17 @@ from valuetracker.values import parse
 # What a media type may be for the body to be read as JSON; parameters come after it.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 
-# The headers that mean something here; any of them twice means nothing certain.
-MEANINGFUL = frozenset(
+# The headers that mean something, to any request or to one that writes; any of them twice
+# means nothing certain.
+MEANINGFUL = frozenset({b"x-extension-id", b"if-none-match", b"last-event-id"})
+MEANINGFUL_TO_WRITES = MEANINGFUL | frozenset(
     {
-        b"x-extension-id",
         b"if-match",
-        b"if-none-match",
         b"idempotency-key",
         b"x-actor",
         b"x-chat-id",
         b"x-message-id",
         b"x-swipe-id",
-        b"last-event-id",
         b"content-type",
     }
 )
@@ -61,10 +60,11 @@ ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 HEADER_TEXT_LENGTH = 512
 
 
-def read_headers(headers: Headers) -> dict[str, str]:
+def read_headers(endpoint: Endpoint, headers: Headers) -> dict[str, str]:
+    meaningful = MEANINGFUL_TO_WRITES if endpoint.writes else MEANINGFUL
     found: dict[str, str] = {}
     for name, value in headers:
-        if name in MEANINGFUL:
+        if name in meaningful:
             text = name.decode("ascii")
             if text in found:
                 if name == b"x-extension-id":

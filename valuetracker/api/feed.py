@@ -55,13 +55,13 @@ async def list_events(call: Call) -> Stream:
 
 
 async def _followed(call: Call, since: int) -> AsyncIterator[bytes]:
-    # Entered when the stream is begun: one that never is leaves nothing behind.
+    # A reader does not use the extension in between: one that does not read what it is
+    # sent must not keep it from being closed.
     extension = await call.service.extensions.enter(call.extension_id)
-    try:
-        async for piece in extension.feed.stream(since, _filter(call)):
-            yield piece
-    finally:
-        call.service.extensions.leave(extension)
+    followed = extension.feed
+    call.service.extensions.leave(extension)
+    async for piece in followed.stream(since, _filter(call)):
+        yield piece
 
 
 async def list_changes(call: Call) -> Any:

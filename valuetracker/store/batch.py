@@ -12,13 +12,15 @@ from typing import Any
 
 import orjson
 
-from valuetracker.errors import ValueTrackerError
+from valuetracker.errors import ValueTooLarge, ValueTrackerError
 from valuetracker.model import BatchAnswer
 from valuetracker.store.changes import Anchor, Change, RemoveValue, SetValue
 from valuetracker.store.data import get_instance_row
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.operations import ABSENT, OPERATIONS, Absent, apply_operation, contains
 from valuetracker.values import canonical
+
+RESULT_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,6 +53,7 @@ class _Batch:
     def __init__(self, tx: Ledger) -> None:
         self._tx = tx
         self._values: dict[tuple[str, str], str | None] = {}
+        self._bytes = 0
         self.changes: list[Change] = []
 
     async def run(self, operation: Operation) -> dict[str, Any]:
@@ -72,6 +75,10 @@ class _Batch:
         before: Any = ABSENT if current is None else orjson.loads(current)
         value = orjson.loads(operand)
         after = canonical(apply_operation(operation.op, before, value))
+        # Each result is kept in the log: many small operations on one large value add up.
+        self._bytes += len(after)
+        if self._bytes > RESULT_BYTES:
+            raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
         self._set(operation, after, operand)
         if operation.op == "addToSet":
             return {"added": isinstance(before, Absent) or not contains(before, value)}

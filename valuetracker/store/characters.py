@@ -22,7 +22,7 @@ from valuetracker.store.rows import (
     values_record,
 )
 from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.tags import ALL_CHARACTERS, character_tag
+from valuetracker.store.tags import character_tag
 
 SELECT_CHARACTERS = Statement(
     """
@@ -33,7 +33,6 @@ SELECT_CHARACTERS = Statement(
 
 
 async def list_characters(tx: Snapshot) -> list[Character]:
-    tx.depends_on(ALL_CHARACTERS)
     rows = [CharacterRow(*row).verify() for row in await tx.fetch_all(SELECT_CHARACTERS)]
     if len(rows) != tx.head.characters:
         raise DatabaseDamaged()

@@ -104,7 +104,12 @@ class Extension:
         return Reading(result, revision, snapshot.etag, tags, keepable)
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
-        return (await self.read(verb, *arguments)).result
+        """What a verb gives, for one who has not entered."""
+        self.enter()
+        try:
+            return (await self.read(verb, *arguments)).result
+        finally:
+            self.leave()
 
     async def write(
         self,

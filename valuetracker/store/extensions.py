@@ -187,7 +187,7 @@ class Extensions:
 
     def _make_room(self) -> None:
         idle = sorted(
-            (each for each in self._open.values() if not each.users),
+            (each for each in self._open.values() if not each.users and not each.feed.is_read),
             key=lambda each: each.used_at,
         )
         for extension in idle[: max(0, len(self._open) - self._open_limit)]:

@@ -133,6 +133,10 @@ class Feed:
         # Why no more will come: "gone" (deregistered) or "closed" (the server stops).
         self.ended: str | None = None
 
+    @property
+    def is_read(self) -> bool:
+        return self._readers > 0
+
     # What the extension tells
 
     def committed(self, commit: Commit) -> None:
@@ -243,6 +247,9 @@ class Feed:
         recent = self._after(since)
         if recent is not None:
             entries = [entry for entry, _ in recent][:limit]
+        elif self.ended is not None:
+            # The database is being closed; whoever is behind goes on after reconnecting.
+            return [], max(since, self._source.revision)
         else:
             entries = await self._source.read_result(list_entries, since, limit)
             # The file may be ahead of what has been applied here.
@@ -311,9 +318,14 @@ def _change_record(row: ChangeRow) -> FeedChange:
         record["characterId"] = row.parent
     if not row.effect:
         record["value"] = orjson.Fragment(row.operand or "null")
-    elif row.after is not None and len(row.after) <= LARGEST_AFTER:
+    elif row.after is not None and _fits(row.after):
         record["after"] = orjson.Fragment(row.after)
     return record
+
+
+def _fits(text: str) -> bool:
+    # No character takes more than four bytes, so most need not be encoded to know.
+    return 4 * len(text) <= LARGEST_AFTER or len(text.encode()) <= LARGEST_AFTER
 
 
 def event_bytes(event: FeedEvent) -> bytes:

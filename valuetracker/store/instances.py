@@ -16,7 +16,7 @@ from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import At, find_moment, instance_at, values_at
 from valuetracker.store.rows import InstanceRow, former_values_record, values_record
 from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.tags import ALL_INSTANCES, instance_tag
+from valuetracker.store.tags import instance_tag
 
 # A filter that is NULL lets everything through.
 SELECT_INSTANCES = Statement(
@@ -34,7 +34,6 @@ SELECT_INSTANCES = Statement(
 async def list_instances(
     tx: Snapshot, character_id: str | None = None, chat_id: str | None = None
 ) -> list[Instance]:
-    tx.depends_on(ALL_INSTANCES)
     rows = await tx.fetch_all(SELECT_INSTANCES, character_id=character_id, chat_id=chat_id)
     if chat_id is None:
         if character_id is None:

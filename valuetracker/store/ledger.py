@@ -54,8 +54,6 @@ from valuetracker.store.rows import (
     data_checksum,
 )
 from valuetracker.store.tags import (
-    ALL_CHARACTERS,
-    ALL_INSTANCES,
     EVERYTHING,
     Tag,
     character_tag,
@@ -211,8 +209,8 @@ class Ledger:
 
     async def last_change(self, space: str, owner: str, key: str = "") -> int:
         """The revision that last changed something, also what is gone; 0 for never."""
-        row = await self.fetch_one(sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space)
-        return row[0] if row is not None else 0
+        await self._write_pending()
+        return await last_change(self._transaction, await self.load_head(), space, owner, key)
 
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         await self._write_pending()
@@ -429,7 +427,7 @@ class Ledger:
         )
         row.seal()
         self._rows.characters.put(change.id, row)
-        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._tags.add(character_tag(change.id))
         op = "create_character" if old is None else "update_character"
         self._log(head, name, row.cell, op, row.text(), row.place)
 
@@ -437,7 +435,7 @@ class Ledger:
         name = ("character", change.id, "")
         head.characters -= 1
         self._rows.characters.put(change.id, None)
-        self._tags.update((ALL_CHARACTERS, character_tag(change.id)))
+        self._tags.add(character_tag(change.id))
         self._log(head, name, self._rows.cell(*name), "delete_character", None, None)
 
     async def _put_instance(self, change: PutInstance, head: Head) -> None:
@@ -465,7 +463,6 @@ class Ledger:
         self._touch_instance(row, head.revision)
         self._rows.restructured.add(change.id)
         await self._touch_character(change.character_id, head.revision, +1)
-        self._tags.add(ALL_INSTANCES)
         self._log(
             head,
             name,
@@ -485,7 +482,6 @@ class Ledger:
         self._touch_instance(instance, head.revision)
         self._rows.instances.put(change.id, None)
         await self._touch_character(instance.character_id, head.revision, -1)
-        self._tags.add(ALL_INSTANCES)
         self._log(
             head,
             ("instance", change.id, ""),
@@ -493,6 +489,7 @@ class Ledger:
             "delete_instance",
             None,
             None,
+            parent=instance.character_id,
             chat_id=instance.chat_id,
         )
 
@@ -516,6 +513,19 @@ def ledgers() -> Callable[[Transaction], Ledger]:
     """What makes the ledgers of one database: they share the rows they have seen."""
     rows = WorkingSet()
     return lambda transaction: Ledger(transaction, rows)
+
+
+async def last_change(
+    transaction: Transaction, head: Head, space: str, owner: str, key: str
+) -> int:
+    """The revision that last changed something, also what is gone; 0 for never."""
+    names = orjson.dumps([(space, owner, key)]).decode()
+    found = await transaction.fetch_all(sql.SELECT_CELLS, names=names)
+    if not found:
+        return 0
+    row = await transaction.fetch_one(sql.SELECT_LAST_REVISION, cell=found[0][3])
+    # Removed, and the removal folded away: it was then, at the latest.
+    return row[0] if row is not None else head.oldest
 
 
 async def load_head(transaction: Transaction) -> Head:

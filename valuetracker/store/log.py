@@ -58,7 +58,9 @@ async def find_moment(tx: Reader, at: At) -> Moment:
     head = await tx.load_head()
     if isinstance(at, str):
         row = await tx.fetch_one(SELECT_MOMENT_OF_TIME, at=at)
-        revision, change = row if row is not None else (0, 0)
+        # Below the oldest only the revision that was last then is left; it stood for all
+        # up to there.
+        revision, change = (max(row[0], head.oldest), row[1]) if row is not None else (0, 0)
     else:
         if at > head.revision:
             raise RevisionUnknown(f"The latest revision is {head.revision}.", current=head.revision)

@@ -20,11 +20,14 @@ from valuetracker.errors import (
     PatchTestFailed,
     TooDeep,
     ValueTooLarge,
+    ValueTrackerError,
 )
 from valuetracker.names import check_key
-from valuetracker.values import BODY_BYTES, KEYS_PER_REQUEST, VALUE_DEPTH, depth_exceeds
+from valuetracker.values import KEYS_PER_REQUEST, VALUE_DEPTH, depth_exceeds
 
 PATCH_OPERATIONS = 1_000
+# A value copied into itself doubles each time; twenty such copies make a million of it.
+COPIED_BYTES = 1024 * 1024
 
 
 def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any], list[str]]:
@@ -35,16 +38,18 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
     copied = 0
     for index, operation in enumerate(patch):
         try:
-            copied += _copied_bytes(document, operation)
-            if copied > BODY_BYTES:
-                raise ValueTooLarge("The patch copies too much.")
+            copied += _check_source(document, operation)
+            if copied > COPIED_BYTES:
+                raise ValueTooLarge(f"A patch copies {COPIED_BYTES} bytes at the most.")
             document = _apply(document, operation, named)
+        except ValueTrackerError as refusal:
+            refusal.at_index(index)
+            raise
         except jsonpatch.JsonPatchTestFailed:
             raise PatchTestFailed(index=index) from None
         except (jsonpatch.InvalidJsonPatch, TypeError, RecursionError) as error:
-            raise InvalidPatch(
-                f"Operation {index} is not valid: {error}"[:300], index=index
-            ) from None
+            message = f"Operation {index} is not valid: {error}"[:300]
+            raise InvalidPatch(message, index=index) from None
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
             raise PatchFailed(f"Operation {index} failed: {error}"[:300], index=index) from None
     return document, list(named)
@@ -55,7 +60,7 @@ def _apply(document: dict[str, Any], operation: Any, named: dict[str, None]) -> 
     paths = [operation["path"]] if operation["op"] != "test" else []
     if operation["op"] == "move":
         paths.insert(0, operation["from"])
-    keys = [_top_key(path) for path in paths]
+    keys = [parts[0] for parts in map(_parts, paths) if parts]
     if "" in paths:
         named.update(dict.fromkeys(document))
     result = patch.apply(document, in_place=True)
@@ -64,25 +69,30 @@ def _apply(document: dict[str, Any], operation: Any, named: dict[str, None]) -> 
     if "" in paths:
         named.update(dict.fromkeys(result))
     for key in keys:
-        if key is not None:
-            named[check_key(key)] = None
-    # Nesting is checked as it grows: what comes after recurses through all of it.
-    if operation["op"] in ("copy", "move") and depth_exceeds(result, VALUE_DEPTH + 1):
-        raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
+        named[check_key(key)] = None
     if len(named) > KEYS_PER_REQUEST:
         raise InvalidPatch(f"A patch names {KEYS_PER_REQUEST} keys at the most.")
     return result
 
 
-def _top_key(path: str) -> str | None:
-    parts: list[str] = jsonpointer.JsonPointer(path).parts
-    return parts[0] if parts else None
+def _parts(path: Any) -> list[str]:
+    if not isinstance(path, str):
+        raise InvalidPatch("`path` and `from` must be strings.")
+    try:
+        parts: list[str] = jsonpointer.JsonPointer(path).parts
+    except jsonpointer.JsonPointerException as error:
+        raise InvalidPatch(f"This is no JSON Pointer: {error}"[:300]) from None
+    return parts
 
 
-def _copied_bytes(document: dict[str, Any], operation: Any) -> int:
-    if not isinstance(operation, dict) or operation.get("op") != "copy":
+def _check_source(document: dict[str, Any], operation: Any) -> int:
+    """Look at what is about to be copied or moved; how many bytes will be copied."""
+    if not isinstance(operation, dict) or operation.get("op") not in ("copy", "move"):
         return 0
-    source = operation.get("from")
-    if not isinstance(source, str):
-        raise InvalidPatch("`from` must be a string.")
-    return len(orjson.dumps(jsonpointer.resolve_pointer(document, source, None)))
+    depth = len(_parts(operation.get("path")))
+    _parts(operation.get("from"))
+    source = jsonpointer.resolve_pointer(document, operation["from"], None)
+    # Nesting is checked before it grows: what comes after recurses through all of it.
+    if depth_exceeds(source, VALUE_DEPTH + 1 - depth):
+        raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
+    return len(orjson.dumps(source)) if operation["op"] == "copy" else 0

@@ -10,7 +10,7 @@ from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
-from valuetracker.store.ledger import load_head
+from valuetracker.store.ledger import last_change, load_head
 from valuetracker.store.rows import CharacterRow, DataRow, Head, InstanceRow
 from valuetracker.store.tags import Tag
 
@@ -90,7 +90,4 @@ class Snapshot:
 
     async def last_change(self, space: str, owner: str, key: str = "") -> int:
         """The revision that last changed a row, also one that is gone; 0 for none."""
-        row = await self._transaction.fetch_one(
-            sql.SELECT_LAST_REVISION, owner=owner, key=key, space=space
-        )
-        return row[0] if row is not None else 0
+        return await last_change(self._transaction, self.head, space, owner, key)

@@ -127,10 +127,7 @@ INSERT_CHANGE = Statement(
 SELECT_LAST_REVISION = Statement(
     """
     SELECT revision FROM {schema}.changes
-    WHERE cell = (
-        SELECT cell FROM {schema}.cells
-        WHERE owner = :owner AND key = :key AND space = :space
-    ) AND effect = 1
+    WHERE cell = :cell AND effect = 1
     ORDER BY change DESC LIMIT 1
     """
 )

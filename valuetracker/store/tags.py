@@ -6,8 +6,6 @@ from __future__ import annotations
 
 Tag = tuple[str, ...]
 
-ALL_CHARACTERS: Tag = ("characters",)
-ALL_INSTANCES: Tag = ("instances",)
 # Touched by every commit.
 EVERYTHING: Tag = ("everything",)
 
