@@ -3,7 +3,8 @@ How fast the server is, as a share of what a bare ASGI application does on this 
 
 Machines and their moods differ, so a rate alone says little. Each round measures the bare
 application and then us, and only figures of the same round and the same number of
-connections are held against each other; the median over the rounds is what counts.
+connections are held against each other; the median over the rounds is what counts. After
+that, ways of using the server are compared with each other, in the same manner.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from bench import at, feed, log, postgres
 from bench.children import Child, Cores, Failure, running
 from bench.disk import syncs_per_second
 from bench.others import Others
 from bench.report import Findings, document, missed, table
+from bench.rig import SETTLE_SECONDS, Comparison, Rig, serve
 from bench.sizes import compare
 from bench.workloads import (
     CONNECTIONS,
@@ -39,10 +43,15 @@ from bench.wrk import Load, measure
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 RESULT = CACHE / "bench.json"
 SIZE = "size"
+COMPARISONS: dict[str, Callable[[Rig], list[Comparison]]] = {
+    "log": log.compare,
+    "at": at.compare,
+    "feed": feed.compare,
+    "postgres": postgres.compare,
+}
 
 DISK_SECONDS = 2.0
-# For what a server does after it has answered, and for memory to come to rest.
-SETTLE_SECONDS = 0.3
+# For memory to come to rest.
 REST_SECONDS = 1.0
 
 
@@ -52,7 +61,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=_positive, default=2, help="how long each measurement is (default 2)"
     )
-    names = [each.name for each in WORKLOADS] + [SIZE]
+    names = [each.name for each in WORKLOADS] + [SIZE, *COMPARISONS]
     parser.add_argument(
         "--only",
         type=lambda text: text.split(","),
@@ -106,11 +115,10 @@ def measure_all(given: argparse.Namespace, work: Path) -> Findings:
     findings = Findings(given.rounds, given.seconds)
     others = Others()
     data_dir = work / "data"
-    serve = ["valuetracker", "serve", "--port", "0", "--data-dir", str(data_dir)]
     chosen = [each for each in WORKLOADS if each.name in given.only]
     with (
         running(cores.server, ["bench.hello"], work / "hello.log") as hello,
-        running(cores.server, serve, work / "server.log") as ours,
+        running(cores.server, serve(data_dir), work / "server.log") as ours,
         closing(Api(ours, EXTENSION)) as api,
     ):
         api.register()
@@ -124,6 +132,10 @@ def measure_all(given: argparse.Namespace, work: Path) -> Findings:
             findings.sizes = compare(
                 cores.load, ours, data_dir, findings.rounds, findings.seconds, say
             )
+    rig = Rig(cores, work, findings.rounds, findings.seconds, say, others)
+    for name, compare_ways in COMPARISONS.items():
+        if name in given.only:
+            findings.comparisons += compare_ways(rig)
     findings.others = others.cores_used()
     return findings
 

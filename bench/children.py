@@ -68,26 +68,30 @@ def on_core(core: int, command: list[str]) -> list[str]:
 
 
 @contextmanager
-def running(core: int, module: list[str], log: Path) -> Iterator[Child]:
+def running(
+    core: int, module: list[str], log: Path, stdin: int = subprocess.DEVNULL
+) -> Iterator[Child]:
     """A Python module that prints `… listening on <url>` once it is ready."""
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             on_core(core, [sys.executable, "-m", *module]),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=environment(),
         )
     try:
-        yield Child(_ready_url(process, log), process, log)
+        ready = said_line(process, log, START_SECONDS)
+        yield Child(ready.rsplit(" ", 1)[-1], process, log)
     finally:
         end(process)
 
 
-def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
+def said_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> str:
+    """The next line a child prints."""
     assert process.stdout is not None
     said = b""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while not said.endswith(b"\n"):
@@ -96,11 +100,11 @@ def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
                 piece = os.read(process.stdout.fileno(), 4096)
             if not piece:
                 raise Failure(
-                    f"A server did not start; it said {said!r} and\n"
+                    f"A child did not say what it should; it said {said!r} and\n"
                     + log.read_text(errors="replace")[-2_000:]
                 )
             said += piece
-    return said.decode().rsplit(" ", 1)[-1].strip()
+    return said.decode().strip()
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -112,5 +116,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait(STOP_SECONDS)
     finally:
-        if process.stdout is not None:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

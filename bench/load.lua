@@ -1,5 +1,5 @@
 -- What wrk sends. After `--` come: the workload, the prefix of the paths, the extension,
--- how many instances to spread over, and a salt.
+-- how many instances to spread over, a salt, and a query for reads of whole instances.
 --
 -- The salt and a counter make every written value differ from all before it: writing the
 -- same value again dirties no page and would be measured as a write.
@@ -9,7 +9,7 @@ local MERGED = 10
 local READING = {}
 local WRITING = { ["content-type"] = "application/json" }
 
-local prefix, instances, salt
+local prefix, instances, salt, query
 local written = 0
 local next_request
 
@@ -78,7 +78,7 @@ end
 local function instance_paths()
    local paths = {}
    for instance = 1, instances do
-      paths[instance] = instance_path(instance)
+      paths[instance] = instance_path(instance) .. query
    end
    return paths
 end
@@ -99,6 +99,7 @@ function init(args)
    WRITING["x-extension-id"] = args[3]
    instances = tonumber(args[4])
    salt = args[5]
+   query = args[6] or ""
    next_request = WORKLOADS[args[1]]()
 end
 

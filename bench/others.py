@@ -18,10 +18,12 @@ class Others:
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._foreign = _foreign_seconds()
+        # What was done for the benchmark by processes that are not its children.
+        self.done_for_us = 0.0
 
     def cores_used(self) -> float:
         """Cores that others kept busy, on average."""
-        used = _foreign_seconds() - self._foreign
+        used = _foreign_seconds() - self._foreign - self.done_for_us
         return max(0.0, used / (time.monotonic() - self._started))
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from bench import sizes as size_goal
+from bench.rig import Comparison
 from bench.sizes import Sizes
 from bench.workloads import CONNECTIONS, HELLO, WORKLOADS, Workload
 from bench.wrk import Measurement
@@ -32,6 +33,7 @@ class Findings:
     memory: int = 0
     measured: dict[tuple[str, int], list[Measurement]] = field(default_factory=dict)
     sizes: Sizes | None = None
+    comparisons: list[Comparison] = field(default_factory=list)
     # Cores that processes of no concern to us kept busy meanwhile.
     others: float = 0.0
 
@@ -102,6 +104,7 @@ def lines(findings: Findings) -> list[Line]:
     )
     if findings.sizes is not None:
         found.append(_size_line(findings, findings.sizes))
+    found += [_comparison_line(findings, each) for each in findings.comparisons]
     return found
 
 
@@ -145,6 +148,24 @@ def _size_line(findings: Findings, sizes: Sizes) -> Line:
     )
 
 
+def _comparison_line(findings: Findings, comparison: Comparison) -> Line:
+    verdict = NOT_JUDGED if comparison.goal else ""
+    if comparison.met is not None:
+        verdict = findings.judge(comparison.met, comparison.writes)
+    return Line(
+        comparison.name,
+        comparison.title,
+        comparison.connections,
+        *_spread(comparison.values),
+        unit="x",
+        goal=comparison.goal,
+        verdict=verdict,
+        rate=median(run.rate for run in comparison.measured),
+        p50_ms=median(run.p50_ms for run in comparison.measured),
+        worst_p99_ms=max(run.p99_ms for run in comparison.measured),
+    )
+
+
 def table(findings: Findings) -> str:
     head = ("", "", "c", "req/s", "p50 ms", "worst p99", "median", "[min-max]", "goal", "")
     rows = [head, *(_cells(line) for line in lines(findings))]
@@ -157,10 +178,22 @@ def table(findings: Findings) -> str:
         for row in rows
     ]
     text.append(
-        f"{findings.rounds} rounds of {findings.seconds:g} s; x is the rate over hello's of the "
-        f"same round; others kept {findings.others:.2f} cores busy"
+        f"{_rounds_said(findings)} of {findings.seconds:g} s; x is the rate over hello's, or over "
+        "what is named beside it, of the same round (for size and at: the time); "
+        f"others kept {findings.others:.2f} cores busy"
     )
     return "\n".join(text)
+
+
+def _rounds_said(findings: Findings) -> str:
+    others = {
+        each.name: len(each.measured)
+        for each in findings.comparisons
+        if len(each.measured) != findings.rounds
+    }
+    return f"{findings.rounds} rounds" + "".join(
+        f" ({number} of {name})" for name, number in others.items()
+    )
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -199,6 +232,7 @@ def document(findings: Findings) -> dict[str, Any]:
             for (name, connections), runs in findings.measured.items()
         ],
         "sizes": None if findings.sizes is None else asdict(findings.sizes),
+        "comparisons": [asdict(each) for each in findings.comparisons],
     }
 
 

@@ -30,6 +30,8 @@ class Load:
     workload: str
     extension: str = "-"
     instances: int = 1
+    # Put behind the path where whole instances are read.
+    query: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def measure(core: int, child: Child, load: Load, connections: int, seconds: floa
             # A disk that stalls shows in the rate; only a server that hangs is an error.
             *("--timeout", "20s", child.url, "--"),
             *(load.workload, PREFIX, load.extension, str(load.instances), salt),
+            load.query,
         ],
     )
     place = f"{load.workload} with {connections} connections"

@@ -297,6 +297,9 @@ class PostgresEngine:
             command_timeout=self._timeout,
             statement_cache_size=512,
             init=prepare,
+            # Nothing is left behind on a connection that would have to be cleared away,
+            # and asking for it would cost every request a round trip.
+            reset=_leave_as_it_is,
         )
 
     async def _prepare(self, writers: Any, at: str) -> None:
@@ -416,6 +419,10 @@ class PostgresEngine:
                     f'UPDATE "{schema}".file SET version = $1', migration.number
                 )
         await _grant(connection, schema)
+
+
+async def _leave_as_it_is(connection: Any) -> None:
+    return None
 
 
 async def _apply(connection: Any, schema: str, migration: Migration) -> None:

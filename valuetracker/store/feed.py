@@ -30,15 +30,21 @@ from valuetracker.store.snapshot import Snapshot
 HEARTBEAT_SECONDS = 15.0
 # Values above this are left out of events; the reader can read them.
 LARGEST_AFTER = 64 * 1024
-# How many revisions are taken at once from the log, and how many stay in memory.
+# How many revisions are taken at once from the log, and how many bytes of the latest stay
+# in memory.
 FROM_LOG = 50
-IN_MEMORY = 512
-IN_MEMORY_CHANGES = 4_096
+IN_MEMORY_BYTES = 4 * 1024 * 1024
 # A reader that was up to date and has since fallen this far behind is not reading.
 LARGEST_LAG = 10_000
-# How long a wake-up of one reader is taken to cost, times five: readers as a whole may
-# take a fifth of the loop.
-SECONDS_PER_READER = 0.0005
+# What waking a reader costs at the least, and how long one waits for a wake-up at the most.
+SECONDS_PER_READER = 0.0002
+LONGEST_DELAY_SECONDS = 1.0
+# Readers as a whole may take a fifth of the loop: after a wake-up, four times as long as
+# it took is left to others.
+REST = 4
+
+# For how many cursors what comes next is kept joined.
+JOINED = 64
 
 OVERFLOW = b"event: overflow\ndata: {}\n\n"
 GONE = b"event: gone\ndata: {}\n\n"
@@ -126,10 +132,17 @@ class Feed:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._recent: deque[tuple[Entry, bytes]] = deque()
-        self._recent_changes = 0
+        self._recent_bytes = 0
+        # What readers that are equally far get, made once for all of them.
+        self._joined: dict[int, tuple[bytes, int]] = {}
         self._readers = 0
         self._wakeup: asyncio.Event = asyncio.Event()
         self._waking: asyncio.TimerHandle | None = None
+        self._beating: asyncio.TimerHandle | None = None
+        # How long the last wake-up took, from the first reader to the last.
+        self._woken_at = 0.0
+        self._still_busy = 0
+        self._cost = 0.0
         # Why no more will come: "gone" (deregistered) or "closed" (the server stops).
         self.ended: str | None = None
 
@@ -149,43 +162,68 @@ class Feed:
             position += revision.changes
             event = event_bytes(event_record((revision, changes), Filter()))
             self._recent.append(((revision, changes), event))
-            self._recent_changes += len(changes)
-        while self._recent and (
-            len(self._recent) > IN_MEMORY or self._recent_changes > IN_MEMORY_CHANGES
-        ):
-            (_, changes), _ = self._recent.popleft()
-            self._recent_changes -= len(changes)
+            self._recent_bytes += len(event)
+        while self._recent and self._recent_bytes > IN_MEMORY_BYTES:
+            self._recent_bytes -= len(self._recent.popleft()[1])
+        self._joined.clear()
         if self._waking is None:
-            delay = self._readers * SECONDS_PER_READER
-            self._waking = asyncio.get_running_loop().call_later(delay, self._wake)
+            self._waking = asyncio.get_running_loop().call_later(self._delay(), self._wake)
+
+    def _delay(self) -> float:
+        least = self._readers * SECONDS_PER_READER
+        return min(LONGEST_DELAY_SECONDS, max(least, REST * self._cost))
 
     def end(self, reason: str) -> None:
         self.ended = reason
         self._wake()
 
     def _wake(self) -> None:
-        self._waking = None
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        self._woken_at = asyncio.get_running_loop().time()
+        self._still_busy = self._readers
         wakeup, self._wakeup = self._wakeup, asyncio.Event()
         wakeup.set()
+
+    def _served(self) -> None:
+        """A reader has all there was; with the last one the wake-up is over."""
+        if self._still_busy:
+            self._still_busy -= 1
+            if not self._still_busy:
+                self._cost = asyncio.get_running_loop().time() - self._woken_at
+
+    def _beat(self) -> None:
+        """Wake everybody now and then, to tell the other side that we are still here."""
+        self._beating = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
+        self._wake()
 
     # What readers do
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[None]:
         self._readers += 1
+        if self._beating is None:
+            loop = asyncio.get_running_loop()
+            self._beating = loop.call_later(HEARTBEAT_SECONDS, self._beat)
         try:
             yield
         finally:
             self._readers -= 1
             if not self._readers:
+                self._beating.cancel()
+                self._beating = None
                 self._recent.clear()
-                self._recent_changes = 0
+                self._joined.clear()
+                self._recent_bytes = 0
 
     async def stream(self, since: int, wanted: Filter) -> AsyncIterator[bytes]:
         """Server-Sent Events from `since` on, for as long as somebody listens."""
+        loop = asyncio.get_running_loop()
         with self.reader():
             # Tells a proxy that the answer has begun.
             yield b": value tracker\n\n"
+            spoken_at = loop.time()
             following = False
             while True:
                 wakeup = self._wakeup
@@ -198,8 +236,11 @@ class Feed:
                     # Folded away under a reader that was slow; it hears so when it returns.
                     yield OVERFLOW
                     return
+                if not chunk and loop.time() - spoken_at >= HEARTBEAT_SECONDS * 0.9:
+                    chunk = b": still here\n\n"
                 if chunk:
                     yield chunk
+                    spoken_at = loop.time()
                 if since < self._source.revision:
                     continue
                 following = True
@@ -207,8 +248,8 @@ class Feed:
                     yield GONE
                 if self.ended is not None:
                     return
-                if not await _wait(wakeup, HEARTBEAT_SECONDS):
-                    yield b": still here\n\n"
+                self._served()
+                await wakeup.wait()
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
         """The next events as one answer; none yet means waiting for some."""
@@ -231,17 +272,23 @@ class Feed:
                     return {"items": [], "next": since}
 
     async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
+        if not wanted.everything:
+            entries, since = await self._next_entries(since, FROM_LOG)
+            return _joined_events(entries, wanted), since
+        joined = self._joined.get(since)
+        if joined is not None:
+            return joined
         recent = self._after(since)
-        if recent is not None and wanted.everything:
-            return b"".join(event for _, event in recent), self._last(recent, since)
-        entries, since = await self._next_entries(since, FROM_LOG)
-        events = (event_record(entry, wanted) for entry in entries)
-        return (
-            b"".join(
-                event_bytes(event) for event in events if event["changes"] or wanted.everything
-            ),
-            since,
-        )
+        if recent is not None:
+            joined = b"".join(event for _, event in recent), self._last(recent, since)
+        else:
+            entries, last = await self._next_entries(since, FROM_LOG)
+            joined = _joined_events(entries, wanted), last
+        if len(joined[0]) <= IN_MEMORY_BYTES:
+            if len(self._joined) >= JOINED:
+                self._joined.clear()
+            self._joined[since] = joined
+        return joined
 
     async def _next_entries(self, since: int, limit: int) -> tuple[list[Entry], int]:
         recent = self._after(since)
@@ -276,6 +323,11 @@ class Feed:
     @staticmethod
     def _last(recent: list[tuple[Entry, bytes]], since: int) -> int:
         return recent[-1][0][0].revision if recent else since
+
+
+def _joined_events(entries: list[Entry], wanted: Filter) -> bytes:
+    events = (event_record(entry, wanted) for entry in entries)
+    return b"".join(event_bytes(event) for event in events if event["changes"] or wanted.everything)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:

@@ -1,0 +1,79 @@
+"""
+What it costs to read an instance as it was, against reading it as it is.
+
+Both without the memory of answers: what is compared is the reading itself.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from bench.children import Failure, running
+from bench.rig import SETTLE_SECONDS, Comparison, Cost, Rig, in_turn, serve
+from bench.workloads import EXTENSION, KEYS, Api
+from bench.wrk import Load, Measurement, measure
+
+CONNECTIONS = (1, 16)
+# How many times as long as a current read one of the past may take.
+GOAL = 3.0
+
+CHANGES = 100_000
+# Each batch is one revision and changes every key so many times.
+TIMES = 5
+BATCHES = CHANGES // (KEYS * TIMES)
+
+
+def compare(rig: Rig) -> list[Comparison]:
+    title = f"read {KEYS} keys as they were, {CHANGES:,} changes"
+    found = [Cost("at", title, connections, writes=False) for connections in CONNECTIONS]
+    command = serve(rig.work / "at", "--cache-mb", "0")
+    with (
+        running(rig.cores.server, command, rig.work / "at.log") as child,
+        closing(Api(child, EXTENSION)) as api,
+    ):
+        api.register()
+        past = Load("w2", EXTENSION, query=f"?at={change(api)}")
+        current = Load("w2", EXTENSION)
+
+        def read(load: Load, connections: int) -> Measurement:
+            time.sleep(SETTLE_SECONDS)
+            return measure(rig.cores.load, child, load, connections, rig.seconds)
+
+        for number in range(1, rig.rounds + 1):
+            for each in found:
+                then = partial(read, past, each.connections)
+                now = partial(read, current, each.connections)
+                each.add(*in_turn(number, then, now))
+            rig.say(
+                f"at {number}/{rig.rounds}  "
+                + "  ".join(f"c{each.connections} {each.values[-1]:.2f}" for each in found)
+            )
+    for each in found:
+        each.may_cost(GOAL)
+    return list(found)
+
+
+def change(api: Api) -> int:
+    """Make an instance with all those changes behind it; the revision in the middle."""
+    api.add_instance(1, {f"k{key}": "seed" for key in range(1, KEYS + 1)})
+    middle = 0
+    for number in range(BATCHES):
+        answer = api.call("POST", "/batch", {"operations": operations(number)})
+        if number == BATCHES // 2:
+            middle = int(answer.headers["x-revision"])
+    for query, number in ((f"?at={middle}", BATCHES // 2), ("", BATCHES - 1)):
+        expected = {each["key"]: each["value"] for each in operations(number)}
+        if api.call("GET", f"/instances/i1/data{query}").json() != expected:
+            raise Failure("The instance is not read as it was, or not as it is.")
+    return middle
+
+
+def operations(number: int) -> list[dict[str, Any]]:
+    return [
+        {"op": "set", "instanceId": "i1", "key": f"k{key}", "value": f"{number}-{turn}-{key}"}
+        for turn in range(TIMES)
+        for key in range(1, KEYS + 1)
+    ]

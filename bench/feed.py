@@ -1,0 +1,89 @@
+"""
+What readers of the feed cost those who write: the same writes, without readers and with.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from bench.children import Child, running, said_line
+from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
+from bench.workloads import EXTENSION, INSTANCES, Api, measure_checked
+from bench.wrk import Load, Measurement
+
+READERS = 500
+# The least share of the rate that writers keep, by their number of connections.
+GOALS = {1: None, 4: None, 16: 0.7}
+# Its rounds are long, so there are half as many, but not fewer than this.
+LEAST_ROUNDS = 3
+# How long after the last write readers may take to be given it.
+PATIENCE_SECONDS = 10.0
+
+
+def compare(rig: Rig) -> list[Comparison]:
+    title = f"a write, {READERS} readers to none"
+    found = [Comparison("feed", title, connections, writes=True) for connections in GOALS]
+    rounds = max(min(rig.rounds, LEAST_ROUNDS), rig.rounds // 2)
+    with (
+        running(rig.cores.server, serve(rig.work / "feed"), rig.work / "feed.log") as child,
+        closing(Api(child, EXTENSION)) as api,
+    ):
+        prepare(api)
+        for number in range(1, rounds + 1):
+            for each in found:
+                read = partial(write_to_readers, rig, child, api, each)
+                unread = partial(write, rig, api, each.connections)
+                each.add(*in_turn(number, read, unread))
+            rig.say(
+                f"feed {number}/{rounds}  "
+                + "  ".join(
+                    f"c{each.connections} {each.kept[-1]:.2f} ({told(each.counted[-1])})"
+                    for each in found
+                )
+            )
+    for each in found:
+        events = sum(counted["events"] for counted in each.counted)
+        behind = max(counted["behind"] for counted in each.counted)
+        each.title += f", {events / 1e6:.1f}M events"
+        goal = GOALS[each.connections]
+        if goal is not None:
+            each.must_keep(goal)
+            # Writers are not to be quick because readers are given nothing.
+            each.met = each.met and not behind
+        if behind:
+            each.title += f", {behind} readers left behind"
+    return found
+
+
+def told(counted: dict[str, Any]) -> str:
+    return (
+        f"{counted['events']:,} events, the last {counted['seconds_late']:.1f} s late, "
+        f"{counted['behind']} behind, {counted['overflows']} overflows, "
+        f"{counted['busy']:.2f} of their core, server {counted['memory'] / 1e6:.0f} MB"
+    )
+
+
+def write(rig: Rig, api: Api, connections: int) -> Measurement:
+    time.sleep(SETTLE_SECONDS)
+    load = Load("w3", api.extension, INSTANCES)
+    return measure_checked(rig.cores.load, api, load, connections, rig.seconds, writes=True)
+
+
+def write_to_readers(rig: Rig, child: Child, api: Api, comparison: Comparison) -> Measurement:
+    """The same with readers, each of which is given every event of it."""
+    command = ["bench.readers", child.url, api.extension, str(READERS), str(PATIENCE_SECONDS)]
+    log = rig.work / "readers.log"
+    with running(rig.cores.load, command, log, subprocess.PIPE) as readers:
+        measured = write(rig, api, comparison.connections)
+        memory = child.memory()
+        assert readers.process.stdin is not None
+        readers.process.stdin.write(b"%d\n" % api.revision())
+        readers.process.stdin.flush()
+        counted = json.loads(said_line(readers.process, log, 3 * PATIENCE_SECONDS))
+    comparison.counted.append({**counted, "memory": memory})
+    return measured

@@ -1,0 +1,125 @@
+"""
+The same server on PostgreSQL, against itself on SQLite files.
+
+Both make every write durable before they answer it, and their files are on one disk. The
+PostgreSQL is a private one, with the settings it comes with.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from bench.children import Failure, running
+from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
+from bench.workloads import EXTENSION, INSTANCES, Api, check_reads, measure_checked
+from bench.wrk import Load, Measurement
+from tests.postgres import PORT, PostgresServer
+
+CONNECTIONS = 16
+# Writes per second, where SQLite does so many: a machine that cannot is not judged.
+GOAL = 2_500
+WHERE_SQLITE_DOES = 5_000
+
+# What a socket's path may be long, with the name the helper puts behind the folder's.
+LONGEST_PATH = 107
+SOCKET = f"/valuetracker-postgres-12345678/.s.PGSQL.{PORT}.lock"
+
+
+def compare(rig: Rig) -> list[Comparison]:
+    writes = Comparison("postgres", "a write, PostgreSQL to SQLite", CONNECTIONS, writes=True)
+    reads = Comparison("postgres", "read one key, the same", CONNECTIONS, writes=False)
+    with private_postgres(rig) as postgres:
+        url = postgres.create_database()
+        if "off" in (postgres.execute("SHOW fsync"), postgres.execute("SHOW synchronous_commit")):
+            raise Failure("This PostgreSQL does not make writes durable.")
+        on_postgres = serve(rig.work / "postgres", "--database", url)
+        with (
+            running(rig.cores.server, serve(rig.work / "sqlite"), rig.work / "sqlite.log") as files,
+            running(rig.cores.server, on_postgres, rig.work / "postgres.log") as schemas,
+            closing(Api(files, EXTENSION)) as sqlite_api,
+            closing(Api(schemas, EXTENSION)) as postgres_api,
+        ):
+            for api in (sqlite_api, postgres_api):
+                prepare(api)
+                check_reads(api)
+            for number in range(1, rig.rounds + 1):
+                for each, workload in ((reads, "w1"), (writes, "w3")):
+                    ours = partial(run, rig, postgres_api, workload, each.writes)
+                    beside = partial(run, rig, sqlite_api, workload, each.writes)
+                    each.add(*in_turn(number, ours, beside))
+                rig.say(
+                    f"postgres {number}/{rig.rounds}  writes {writes.measured[-1].rate:,.0f}/s, "
+                    f"{writes.kept[-1]:.2f} of SQLite's  reads {reads.kept[-1]:.2f}"
+                )
+            for api in (sqlite_api, postgres_api):
+                check_reads(api)
+            rig.others.done_for_us += seconds_used(postgres)
+        if not on_disk_of(postgres.directory, rig.work):
+            writes.title += ", on another disk"
+    writes.goal = f"≥ {GOAL:,}/s"
+    if median(run.rate for run in writes.beside) >= WHERE_SQLITE_DOES:
+        writes.met = median(run.rate for run in writes.measured) >= GOAL
+    return [writes, reads]
+
+
+def run(rig: Rig, api: Api, workload: str, writes: bool) -> Measurement:
+    time.sleep(SETTLE_SECONDS)
+    load = Load(workload, api.extension, INSTANCES)
+    return measure_checked(rig.cores.load, api, load, CONNECTIONS, rig.seconds, writes)
+
+
+@contextmanager
+def private_postgres(rig: Rig) -> Iterator[PostgresServer]:
+    """Beside our own files if PostgreSQL's user can get there, else in the usual place."""
+    with tempfile.TemporaryDirectory(dir=rig.work.parent, prefix="pg-") as beside:
+        before = tempfile.tempdir
+        os.chmod(beside, 0o711)
+        if reachable(Path(beside)) and len(beside + SOCKET) <= LONGEST_PATH:
+            tempfile.tempdir = beside
+        try:
+            postgres = PostgresServer()
+        except AssertionError as error:
+            raise Failure(str(error)) from error
+        finally:
+            tempfile.tempdir = before
+        # Whatever it starts is to have the whole machine, as a PostgreSQL mostly has.
+        own = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {rig.cores.server, rig.cores.load})
+            postgres.start()
+            os.sched_setaffinity(0, own)
+            yield postgres
+        finally:
+            os.sched_setaffinity(0, own)
+            postgres.end()
+
+
+def reachable(path: Path) -> bool:
+    """Whether any user may pass through to it."""
+    return os.geteuid() != 0 or all(each.stat().st_mode & 0o001 for each in (path, *path.parents))
+
+
+def on_disk_of(path: Path, other: Path) -> bool:
+    return path.stat().st_dev == other.stat().st_dev
+
+
+def seconds_used(postgres: PostgresServer) -> float:
+    """Of processor, by PostgreSQL: it is no child of ours, and yet not another's."""
+    pid = int((postgres.data / "postmaster.pid").read_text().split()[0])
+    master = psutil.Process(pid)
+    used = 0.0
+    for process in (master, *master.children(recursive=True)):
+        times = process.cpu_times()
+        used += times.user + times.system
+        if process == master:
+            used += times.children_user + times.children_system
+    return used
