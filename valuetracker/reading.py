@@ -12,9 +12,7 @@ import re
 from typing import Any
 
 from valuetracker.endpoints import (
-    KEY,
     PATH_KINDS,
-    VALUE,
     AnyDocument,
     AnyKeys,
     Call,
@@ -32,11 +30,11 @@ from valuetracker.errors import (
     InvalidQuery,
     UnsupportedMediaType,
 )
-from valuetracker.names import check_extension_id, check_id
+from valuetracker.names import check_extension_id, check_id, check_key
 from valuetracker.replies import Headers, Request
 from valuetracker.router import decode
 from valuetracker.store.changes import Anchor, Context
-from valuetracker.values import parse
+from valuetracker.values import canonical, parse
 
 # What a media type may be for the body to be read as JSON; parameters come after it.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
@@ -193,7 +191,7 @@ def read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
         raise InvalidBody("The body must be a JSON object.")
     if isinstance(endpoint.body, AnyKeys):
         check_key_count(len(document))
-        call.values = {KEY.parse(key): VALUE.parse(value) for key, value in document.items()}
+        call.values = {check_key(key): canonical(value) for key, value in document.items()}
         return
     for each in endpoint.body:
         if each.name not in document:

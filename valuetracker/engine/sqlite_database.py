@@ -230,8 +230,6 @@ class SQLiteDatabase(GroupWriter):
         connection.execute("BEGIN IMMEDIATE")
         work = self._begin_work(SQLiteTransaction(connection))
         results: list[tuple[bool, Any]] = []
-        if len(jobs) > 2:
-            drive(work.prepare(jobs))
         for job in jobs:
             try:
                 results.append((True, drive(work.perform(job))))

@@ -356,15 +356,17 @@ class Ledger:
 
     def _set_values(self, instance_id: str, changes: Iterable[SetValue], head: Head) -> None:
         # Nearly all writing goes through here, key by key, so what is the same for all
-        # keys of an instance is done once.
+        # keys of an instance is done once, and nothing is called that need not be.
         instance = self._instance_of(instance_id)
         self._touch_instance(instance, head.revision)
-        rows = self._rows.values[instance_id].rows
+        table = self._rows.values[instance_id]
         revision = head.revision
+        number = head.change
         chat_id = instance.chat_id or self.context.chat_id
+        weight = 0
         for change in changes:
-            key, value = change.key, change.value
-            old = rows[key]
+            key, value, op, operand = change.key, change.value, change.op, change.operand
+            old = table.rows[key]
             if old is None:
                 head.place += 1
                 head.keys += 1
@@ -376,13 +378,40 @@ class Ledger:
                 instance.digest ^= old.checksum
             checksum = data_checksum(cell, place, instance_id, key, revision, value)
             instance.digest ^= checksum
-            row = DataRow(cell, place, instance_id, key, value, revision, checksum)
-            self._rows.put_value(instance_id, key, row)
-            name = ("data", instance_id, key)
+            table.put(key, DataRow(cell, place, instance_id, key, value, revision, checksum))
+            weight += len(value)
             self._tags.add(("value", instance_id, key))
             anchor = (change.anchor or self.context.anchor) if change.anchored else None
-            op, operand = change.op, change.operand
-            self._log(head, name, cell, op, value, place, operand, None, chat_id, anchor)
+            message = anchor.message_id if anchor is not None else None
+            swipe = anchor.swipe if anchor is not None else None
+            number += 1
+            checksum = change_checksum(
+                number, revision, cell, op, operand, value, place, None, chat_id, message,
+                swipe, 1, 1, "data", instance_id, key,
+            )  # fmt: skip
+            self._pending_changes.append(
+                (
+                    number,
+                    revision,
+                    cell,
+                    op,
+                    operand,
+                    value,
+                    place,
+                    None,
+                    chat_id,
+                    message,
+                    swipe,
+                    1,
+                    1,
+                    checksum,
+                    "data",
+                    instance_id,
+                    key,
+                )
+            )
+        head.change = number
+        self._rows.values_touched(instance_id, weight)
 
     def _remove_value(self, change: RemoveValue, head: Head) -> None:
         instance_id, key = change.instance_id, change.key
@@ -395,7 +424,8 @@ class Ledger:
             head.keys -= 1
             instance.keys -= 1
             instance.digest ^= old.checksum
-            self._rows.put_value(instance_id, key, None)
+            self._rows.values[instance_id].put(key, None)
+            self._rows.values_touched(instance_id)
         self._touch_instance(instance, head.revision)
         self._tags.add(("value", instance_id, key))
         chat_id = instance.chat_id or self.context.chat_id

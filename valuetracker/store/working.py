@@ -153,12 +153,10 @@ class WorkingSet:
         self.table(row.instance_id).loaded(row.key, row)
         self._weight += len(row.value)
 
-    def put_value(self, instance_id: str, key: str, row: DataRow | None) -> None:
-        table = self.values[instance_id]
-        table.put(key, row)
-        self._touched_values[instance_id] = table
-        if row is not None:
-            self._weight += len(row.value)
+    def values_touched(self, instance_id: str, weight: int = 0) -> None:
+        """Values of this instance have been put into its table."""
+        self._touched_values[instance_id] = self.values[instance_id]
+        self._weight += weight
 
     async def list_values(self, instance_id: str) -> list[DataRow]:
         """All values of an instance, in the order in which their keys came into being."""
