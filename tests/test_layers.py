@@ -23,7 +23,7 @@ ROOT = Path(valuetracker.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"server"},
-    {"app", "protocol", "log", "reference"},
+    {"app", "protocol", "log", "reference", "openapi"},
     {"dispatch"},
     {"reading"},
     {"router"},

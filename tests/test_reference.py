@@ -16,7 +16,8 @@ from tests.conftest import RunningServer, running_server
 from tests.walk import WALK, Step, take
 from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.endpoints import AnyDocument, AnyKeys, Endpoint
-from valuetracker.reference import api_markdown, error_classes, openapi
+from valuetracker.openapi import openapi
+from valuetracker.reference import api_markdown, error_classes
 from valuetracker.settings import PREFIX
 
 API_MD = Path(__file__).parent.parent / "API.md"

@@ -21,7 +21,8 @@ from valuetracker.endpoints import Service
 from valuetracker.engine.directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError
-from valuetracker.reference import docs_document, openapi_document
+from valuetracker.openapi import openapi_document
+from valuetracker.reference import docs_document
 from valuetracker.replies import Reply, Request, error_reply
 from valuetracker.router import Router
 from valuetracker.settings import Settings
