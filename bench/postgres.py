@@ -29,7 +29,7 @@ CONNECTIONS = 16
 GOAL = 2_500
 WHERE_SQLITE_DOES = 5_000
 
-# What a socket's path may be long, with the name the helper puts behind the folder's.
+# What a socket's path may be long, with the name that is put behind the folder's.
 LONGEST_PATH = 107
 SOCKET = f"/valuetracker-postgres-12345678/.s.PGSQL.{PORT}.lock"
 
