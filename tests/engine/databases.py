@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import PATIENCE_SECONDS
-from valuetracker.engine import Transaction
+from valuetracker.engine import Database, Transaction
 from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.migrate import load_migrations, migrations_directory
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.model import now
-from valuetracker.store.ledger import Ledger, WriteJob, Written, make_head
+from valuetracker.store.ledger import Commit, WriteJob, Written, ledgers, make_head
 
-SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), Ledger)
+SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers)
 IDENTITY = "0123456789abcdef0123456789abcdef"
 
 
@@ -41,13 +41,26 @@ async def opened(path: Path, readers: int = 2) -> AsyncIterator[SQLiteDatabase]:
         await database.close()
 
 
-async def write(database: SQLiteDatabase, verb: Any, *arguments: Any) -> Written:
+async def write(database: Database, verb: Any, *arguments: Any) -> Written:
     written: Written = await database.write(WriteJob(verb, arguments))
     return written
 
 
+def commits_of(database: Database) -> list[Commit]:
+    """The commits the event loop will be told of from now on."""
+    commits: list[Commit] = []
+
+    def told(commit: Commit | None) -> None:
+        # None says only that no group is under way any more.
+        if commit is not None:
+            commits.append(commit)
+
+    database.on_commit = told
+    return commits
+
+
 class Gate:
-    """Holds a connection's thread inside a verb until it is opened."""
+    """Holds a verb until it is opened, on a connection's thread or on the event loop."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
@@ -55,7 +68,12 @@ class Gate:
 
     async def verb(self, tx: Any) -> None:
         self._reached.set()
-        assert self._open.wait(PATIENCE_SECONDS)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            assert self._open.wait(PATIENCE_SECONDS)
+        else:
+            assert await asyncio.to_thread(self._open.wait, PATIENCE_SECONDS)
 
     async def reached(self) -> None:
         assert await asyncio.to_thread(self._reached.wait, PATIENCE_SECONDS)
@@ -65,7 +83,7 @@ class Gate:
 
 
 @asynccontextmanager
-async def held_writer(database: SQLiteDatabase) -> AsyncIterator[None]:
+async def held_writer(database: Database) -> AsyncIterator[None]:
     """While this lasts, writes wait; they then go into one group."""
     gate = Gate()
     holding = asyncio.create_task(write(database, gate.verb))
@@ -77,11 +95,15 @@ async def held_writer(database: SQLiteDatabase) -> AsyncIterator[None]:
         await holding
 
 
-async def waiting(database: SQLiteDatabase, *jobs: tuple[Any, ...]) -> list[asyncio.Task[Written]]:
+async def waiting(database: Database, *jobs: tuple[Any, ...]) -> list[asyncio.Task[Written]]:
     """Tasks that have each put their job into the queue of the writer."""
     tasks = [asyncio.create_task(write(database, *job)) for job in jobs]
     await asyncio.sleep(0)
     return tasks
+
+
+# The log with the names of what it is about, to select from.
+LOG = "changes JOIN cells USING (cell)"
 
 
 def select(path: Path, statement: str) -> list[tuple[Any, ...]]:

@@ -271,6 +271,42 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("instances", b"chat"),
+        ("instances", b"Character 0.png"),
+        ("characters", b"Character 0.png"),
+        ("instances_of_chat", b"chat"),
+        ("instances_of_character", b"Character 0.png"),
+        ("sqlite_autoindex_instances_1", b"instance 0"),
+        ("sqlite_autoindex_characters_1", b"Character 0.png"),
+        ("data_by_key", b"key 0"),
+    ],
+)
+def test_a_letter_changed_in_a_table_or_an_index_never_gives_a_wrong_answer(
+    populated: Populated, tmp_path: Path, page: str, text: bytes
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (page,)
+        ).fetchone()
+    content = bytearray(populated.good)
+    place = content.index(text, (root - 1) * PAGE, root * PAGE) + len(text) - 1
+    content[place] ^= 1
+    file.write_bytes(content)
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        answers = {path: read(client, path) for path in reads()}
+
+    wrong = {
+        path: answer for path, answer in answers.items() if not populated.is_allowed(path, answer)
+    }
+    assert wrong == {}
+
+
 def test_damage_found_while_it_is_open_is_refused_and_the_other_goes_on(
     populated: Populated, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from valuetracker.engine.directory import DataDirectory
 from valuetracker.errors import (
     DataDirectoryInUse,
     InvalidBody,
+    PathInUse,
     PathNotAllowed,
     StartupError,
     ValueTrackerError,
@@ -180,7 +181,7 @@ def test_an_absolute_path_inside_is_the_same_place(directory: DataDirectory) -> 
         ("link/outside.db", PathNotAllowed),
         ("link-to-file", PathNotAllowed),
         ("loop/x.db", PathNotAllowed),
-        (".registry.db", PathNotAllowed),
+        (".registry.db", PathInUse),
         (".hidden/x.db", PathNotAllowed),
         ("trash/x.db", PathNotAllowed),
         ("x.db-wal", PathNotAllowed),

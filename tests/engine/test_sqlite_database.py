@@ -19,7 +19,8 @@ from tests.engine.databases import (
     write,
 )
 from valuetracker.engine import Transaction
-from valuetracker.engine.sqlite_database import GROUP_JOBS, SQLiteDatabase
+from valuetracker.engine.group import GROUP_JOBS
+from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound
 from valuetracker.store.changes import PutCharacter
@@ -45,7 +46,12 @@ async def database(path: Path) -> AsyncIterator[SQLiteDatabase]:
 def commits(database: SQLiteDatabase) -> list[int]:
     """The revision reached by each commit, as the event loop was told."""
     commits: list[int] = []
-    database.on_commit = lambda commit: commits.append(commit.revision)
+
+    def told(commit: Commit | None) -> None:
+        if commit is not None:
+            commits.append(commit.revision)
+
+    database.on_commit = told
     return commits
 
 
@@ -123,8 +129,9 @@ async def test_a_write_is_answered_after_its_commit_was_told_and_in_order(
 ) -> None:
     events: list[tuple[str, int]] = []
 
-    def told(commit: Commit) -> None:
-        events.append(("commit", commit.revision))
+    def told(commit: Commit | None) -> None:
+        if commit is not None:
+            events.append(("commit", commit.revision))
 
     def answered(task: asyncio.Task[Written]) -> None:
         events.append(("answer", task.result().revision))

@@ -1,98 +1,147 @@
-"""Counts again, from the tables of a file, everything a ledger keeps a running account of."""
+"""Counts again, from the tables of a database, everything a ledger keeps an account of."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from valuetracker.store import rows
 
-CHARACTER = "place, id, name, created_at, updated_at, revision, checksum"
-INSTANCE = (
-    "place, id, character_id, chat_id, name, created_at, updated_at, "
-    "revision, keys, digest, checksum"
-)
-DATA = "place, instance_id, key, value, revision, checksum"
-CHANGE = "change, revision, space, owner, key, op, after, checksum"
-
 # What is there, as plain texts: characters, instances and values by id, each in its order.
 State = dict[str, Any]
+Rows = list[tuple[Any, ...]]
+
+# Each table, as a statement that PostgreSQL understands as well; `{}` is the schema.
+TABLES = {
+    "head": """
+        SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
+            (SELECT identity FROM {}.file)
+        FROM {}.head""",
+    "cells": "SELECT cell, space, owner, key FROM {}.cells ORDER BY cell",
+    "characters": """
+        SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
+        FROM {}.characters ORDER BY place""",
+    "instances": """
+        SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
+            keys, digest, checksum
+        FROM {}.instances ORDER BY place""",
+    "data": """
+        SELECT cell, place, instance_id, key, value, revision, checksum
+        FROM {}.data ORDER BY place""",
+    "revisions": """
+        SELECT revision, at, actor, first, changes, checksum FROM {}.revisions
+        ORDER BY revision""",
+    "changes": """
+        SELECT change, revision, changes.cell, op, operand, after, place, parent, chat_id,
+            message_id, swipe, effect, live, checksum, space, owner, key
+        FROM {}.changes JOIN {}.cells ON cells.cell = changes.cell ORDER BY change""",
+}
+
+
+def statements(schema: str) -> dict[str, str]:
+    return {name: text.replace("{}", schema) for name, text in TABLES.items()}
+
+
+@dataclass
+class Contents:
+    """The verified rows of all tables."""
+
+    head: rows.Head
+    cells: dict[int, tuple[str, str, str]]
+    characters: list[rows.CharacterRow]
+    instances: list[rows.InstanceRow]
+    data: list[rows.DataRow]
+    revisions: list[rows.RevisionRow]
+    changes: list[rows.ChangeRow]
 
 
 def recount(path: Path, from_revision: int = 1) -> State:
     """The state of a file, once all its accounts are found to be true."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         connection.execute("BEGIN")
-        return _recount(connection, from_revision)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        found = {
+            name: connection.execute(text).fetchall() for name, text in statements("main").items()
+        }
+    return recount_tables(found, from_revision)
 
 
-def _recount(connection: sqlite3.Connection, from_revision: int) -> State:
-    def fetch(columns: str, table: str, order: str = "place") -> list[tuple[Any, ...]]:
-        return connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
+def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
+    """The same of tables that were read already, each by its name."""
+    (head,) = found["head"]
+    contents = Contents(
+        rows.Head(*head).verify(),
+        {cell: (space, owner, key) for cell, space, owner, key in found["cells"]},
+        [rows.CharacterRow(*row).verify() for row in found["characters"]],
+        [rows.InstanceRow(*row).verify() for row in found["instances"]],
+        [rows.DataRow(*row).verify() for row in found["data"]],
+        [rows.RevisionRow(*row).verify() for row in found["revisions"]],
+        [rows.ChangeRow(*row).verify() for row in found["changes"]],
+    )
+    _check_accounts(contents)
+    state = _state_of(contents)
+    _check_log(contents, state, from_revision)
+    _check_revisions_of_rows(contents)
+    return state
 
-    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    (head,) = fetch("revision, place, change, characters, instances, keys, checksum", "head", "1")
-    end = rows.Head(*head).verify()
-    characters = [rows.CharacterRow(*row).verify() for row in fetch(CHARACTER, "characters")]
-    instances = [rows.InstanceRow(*row).verify() for row in fetch(INSTANCE, "instances")]
-    data = [rows.DataRow(*row).verify() for row in fetch(DATA, "data")]
-    assert (end.characters, end.instances, end.keys) == (
+
+def _check_accounts(contents: Contents) -> None:
+    """That the rows are as many as is said, each with a number and a place of its own."""
+    head = contents.head
+    characters, instances, data = contents.characters, contents.instances, contents.data
+    assert (head.characters, head.instances, head.keys) == (
         len(characters),
         len(instances),
         len(data),
     )
-    places = [
-        *(row.place for row in characters),
-        *(row.place for row in instances),
-        *(row.place for row in data),
-    ]
+    places = [row.place for table in (characters, instances, data) for row in table]
     assert len(set(places)) == len(places)
-    assert max(places, default=0) <= end.place
+    assert max(places, default=0) <= head.place
+    assert list(contents.cells) == list(range(1, head.cell + 1))
+    assert len(set(contents.cells.values())) == len(contents.cells)
+    named = contents.cells
+    assert all(named[row.cell] == ("character", row.id, "") for row in characters)
+    assert all(named[row.cell] == ("instance", row.id, "") for row in instances)
+    assert all(named[row.cell] == ("data", row.instance_id, row.key) for row in data)
     owners = {row.id for row in characters}
+    for character in characters:
+        character.verify_instances(
+            len([row for row in instances if row.character_id == character.id])
+        )
     for instance in instances:
         assert instance.character_id in owners
         instance.verify_values([row for row in data if row.instance_id == instance.id])
     assert {row.instance_id for row in data} <= {row.id for row in instances}
-    state: State = {
-        "characters": {row.id: row.name for row in characters},
-        "instances": {row.id: [row.character_id, row.chat_id, row.name] for row in instances},
+
+
+def _state_of(contents: Contents) -> State:
+    return {
+        "characters": {row.id: row.name for row in contents.characters},
+        "instances": {
+            row.id: [row.character_id, row.chat_id, row.name] for row in contents.instances
+        },
         "data": {
-            instance.id: {row.key: row.value for row in data if row.instance_id == instance.id}
-            for instance in instances
+            instance.id: {
+                row.key: row.value for row in contents.data if row.instance_id == instance.id
+            }
+            for instance in contents.instances
         },
     }
-    _check_log(connection, end, state, from_revision)
-    _check_revisions_of_rows(connection, instances, data)
-    return state
 
 
-def _check_log(
-    connection: sqlite3.Connection, head: rows.Head, state: State, from_revision: int
-) -> None:
+def _check_log(contents: Contents, state: State, from_revision: int) -> None:
     """That the log is whole and that replaying it gives the state."""
-    changes = [
-        rows.ChangeRow(*row)
-        for row in connection.execute(f"SELECT {CHANGE} FROM changes ORDER BY change")
-    ]
+    head, changes, revisions = contents.head, contents.changes, contents.revisions
     assert [row.change for row in changes] == list(range(1, head.change + 1))
-    for row in changes:
-        sealed = replace(row)
-        sealed.seal()
-        assert sealed.checksum == row.checksum
-    revisions = connection.execute(
-        "SELECT revision, at, first, changes, checksum FROM revisions ORDER BY revision"
-    ).fetchall()
-    assert [row[0] for row in revisions] == list(range(from_revision, head.revision + 1))
-    for number, at, first, length, checksum in revisions:
-        sealed_revision = rows.RevisionRow(number, at, first, length)
-        sealed_revision.seal()
-        assert sealed_revision.checksum == checksum
-        assert {row.revision for row in changes[first - 1 : first - 1 + length]} == {number}
-    assert sum(row[3] for row in revisions) == head.change
+    assert [row.revision for row in revisions] == list(range(from_revision, head.revision + 1))
+    for row in revisions:
+        own = changes[row.first - 1 : row.first - 1 + row.changes]
+        assert {change.revision for change in own} == {row.revision}
+    assert sum(row.changes for row in revisions) == head.change
     replayed = _replayed(changes)
     assert replayed == state
     # Dictionaries are equal whatever their order, but the order is promised, too.
@@ -118,25 +167,22 @@ def _replayed(changes: list[rows.ChangeRow]) -> State:
             del state["instances"][row.owner]
         else:
             after = json.loads(row.after)
+            assert after["characterId"] == row.parent
             state["data"].setdefault(row.owner, {})
             state["instances"][row.owner] = [after["characterId"], after["chatId"], after["name"]]
     return {**state, "data": {id: state["data"][id] for id in state["instances"]}}
 
 
-def _check_revisions_of_rows(
-    connection: sqlite3.Connection, instances: list[rows.InstanceRow], data: list[rows.DataRow]
-) -> None:
-    latest: dict[tuple[str, str, str], int] = {}
+def _check_revisions_of_rows(contents: Contents) -> None:
+    latest: dict[int, int] = {}
     touched: dict[str, int] = {}
-    for space, owner, key, revision in connection.execute(
-        "SELECT space, owner, key, max(revision) FROM changes GROUP BY space, owner, key"
-    ):
-        latest[space, owner, key] = revision
-        if space in ("data", "instance"):
-            touched[owner] = max(touched.get(owner, 0), revision)
-    for row in data:
-        assert row.revision == latest["data", row.instance_id, row.key]
-    for instance in instances:
+    for change in contents.changes:
+        latest[change.cell] = change.revision
+        if change.space in ("data", "instance"):
+            touched[change.owner] = change.revision
+    for row in contents.data:
+        assert row.revision == latest[row.cell]
+    for instance in contents.instances:
         assert instance.revision == touched[instance.id]
 
 

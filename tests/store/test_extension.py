@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from tests.conftest import RunningServer
-from tests.engine.databases import Gate, held_writer, opened, waiting
+from tests.engine.databases import Gate, commits_of, held_writer, opened, waiting
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import CharacterNotFound
 from valuetracker.store.characters import get_character, put_character
 from valuetracker.store.data import find_value, list_values, set_value
-from valuetracker.store.extension import EVERYTHING, Extension
+from valuetracker.store.extension import Extension
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import Commit, instance_tag
+from valuetracker.store.ledger import Commit
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.tags import EVERYTHING, instance_tag
 
 
 @pytest.fixture
@@ -58,6 +59,7 @@ async def test_a_verb_that_names_nothing_depends_on_everything(extension: Extens
     await extension.write(put_character, "other", None)
 
     assert reading.tags == {EVERYTHING}
+    assert touched[0].tags is not None
     assert EVERYTHING in touched[0].tags
 
 
@@ -86,15 +88,15 @@ async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_
     database: SQLiteDatabase, extension: Extension
 ) -> None:
     # The engine tells of a commit after it is in the file: here, only when we let it.
-    told: list[Commit] = []
-    database.on_commit = told.append
+    told = commits_of(database)
     await extension.write(set_value, "i", "k", "1")
 
-    reading = asyncio.create_task(extension.read(find_value, "i", "k"))
-    done, _ = await asyncio.wait([reading], timeout=0.2)
-    assert not done
-    extension.apply_commit(told[0])
-    found = await reading
+    async with held_writer(database):
+        reading = asyncio.create_task(extension.read(find_value, "i", "k"))
+        done, _ = await asyncio.wait([reading], timeout=0.2)
+        assert not done
+        extension.apply_commit(told[0])
+        found = await reading
 
     assert found.revision == 2
     assert extension.revision == 2
@@ -104,17 +106,33 @@ async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_
 async def test_a_refusal_is_held_back_like_any_answer(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
-    told: list[Commit] = []
-    database.on_commit = told.append
+    told = commits_of(database)
     await extension.write(set_value, "i", "k", "1")
 
-    reading = asyncio.create_task(extension.read(get_character, "nobody"))
-    done, _ = await asyncio.wait([reading], timeout=0.2)
-    assert not done
-    extension.apply_commit(told[0])
+    async with held_writer(database):
+        reading = asyncio.create_task(extension.read(get_character, "nobody"))
+        done, _ = await asyncio.wait([reading], timeout=0.2)
+        assert not done
+        extension.apply_commit(told[0])
 
-    with pytest.raises(CharacterNotFound):
-        await reading
+        with pytest.raises(CharacterNotFound):
+            await reading
+
+
+async def test_a_commit_that_nobody_was_told_of_makes_all_that_is_kept_doubtful(
+    database: SQLiteDatabase, extension: Extension
+) -> None:
+    touched: list[Commit] = []
+    extension._committed = lambda _, commit: touched.append(commit)
+    # It hears that the group has ended, and nothing of what became of it.
+    database.on_commit = lambda _: extension.apply_commit(None)
+    await extension.write(set_value, "i", "k", "1")
+
+    found = await extension.read(find_value, "i", "k")
+
+    assert found.revision == extension.revision == 2
+    assert [(commit.revision, commit.tags) for commit in touched] == [(2, None)]
+    assert not found.keepable
 
 
 async def test_a_read_in_a_held_group_sees_all_of_it_or_nothing(
@@ -159,7 +177,7 @@ async def test_closing_waits_for_those_who_are_inside(database: SQLiteDatabase) 
     extension.enter()
     extension.enter()
 
-    closing = asyncio.create_task(extension.close())
+    closing = asyncio.create_task(extension.close("gone"))
     extension.leave()
     await asyncio.sleep(0)
     assert not closing.done()

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server, wait_for
-from tests.engine.databases import select
+from tests.engine.databases import LOG, select
 from tests.store.recount import recount
 
 
@@ -175,7 +175,7 @@ def test_deregistering_while_others_write_keeps_or_refuses_each_write(
     kept = {
         row
         for file in files
-        for row in select(file, "SELECT revision, owner FROM changes WHERE space = 'character'")
+        for row in select(file, f"SELECT revision, owner FROM {LOG} WHERE space = 'character'")
     }
     assert kept == set(acknowledged)
 

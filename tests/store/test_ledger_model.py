@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -13,10 +14,17 @@ from typing import Any
 import orjson
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
-from tests.engine.databases import held_writer, opened, waiting
-from tests.store.recount import order_of, recount
+from tests.engine.databases import held_writer, waiting
+from tests.engine.engines import started
+from tests.postgres import PostgresServer
+from tests.store.recount import order_of
 from valuetracker.errors import ValueTrackerError
 from valuetracker.store import characters, data, instances
 from valuetracker.store.extension import Extension
@@ -157,22 +165,29 @@ def plain(answer: Any) -> Any:
     """An answer without its moments, which no model can know; a refusal as its code."""
     if isinstance(answer, ValueTrackerError):
         return answer.code
-    record = orjson.loads(orjson.dumps(answer))
-    return {key: value for key, value in record.items() if key not in ("createdAt", "updatedAt")}
+    return {key: value for key, value in answer.items() if key not in ("createdAt", "updatedAt")}
 
 
 class LedgerMachine(RuleBasedStateMachine):
+    # Files, where there is none.
+    url = ""
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "demo.db"
+        self.name = f"demo-{secrets.token_hex(6)}"
+        self.identity = ""
         self.model = Model()
         self.runner.run(self._open())
 
     async def _open(self) -> None:
         self.stack = AsyncExitStack()
-        self.database = await self.stack.enter_async_context(opened(self.path))
+        self.bench = await self.stack.enter_async_context(started(self.url, Path(self.folder.name)))
+        self.identity = self.identity or await self.bench.create(self.name)
+        self.database = await self.stack.enter_async_context(
+            self.bench.opened(self.identity, self.name)
+        )
         self.extension = Extension("demo", self.database, self.model.revision, lambda *_: None)
         self.database.on_commit = self.extension.apply_commit
 
@@ -192,7 +207,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for job, answer, (wanted, revision) in zip(jobs, found, expected, strict=True):
             if isinstance(answer, Written):
                 assert answer.revision == revision, job
-                assert plain(answer.result) == wanted, job
+                assert plain(orjson.loads(answer.body)) == wanted, job
             else:
                 assert plain(answer) == wanted, job
 
@@ -222,14 +237,23 @@ class LedgerMachine(RuleBasedStateMachine):
         assert [each["id"] for each in listed.result] == list(self.model.instances)
 
     @invariant()
-    def the_file_is_what_the_model_is(self) -> None:
-        state = recount(self.path)
+    def the_database_is_what_the_model_is(self) -> None:
+        state = self.runner.run(self.bench.recount(self.name))
 
         assert state == self.model.state()
         assert order_of(state) == order_of(self.model.state())
 
 
-TestLedgerModel = LedgerMachine.TestCase
-TestLedgerModel.settings = settings(
-    max_examples=2_000 if SOAK else 60, stateful_step_count=12, deadline=None
-)
+def test_on_files() -> None:
+    run_state_machine_as_test(
+        LedgerMachine, settings=settings(max_examples=2_000 if SOAK else 60, stateful_step_count=12)
+    )
+
+
+def test_on_postgresql(postgres: PostgresServer) -> None:
+    class OnPostgres(LedgerMachine):
+        url = postgres.create_database()
+
+    run_state_machine_as_test(
+        OnPostgres, settings=settings(max_examples=300 if SOAK else 12, stateful_step_count=8)
+    )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from valuetracker.store.ledger import Tag
 from valuetracker.store.memory import OVERHEAD_BYTES, Memory
+from valuetracker.store.tags import Tag
 
 A: Tag = ("value", "i", "a")
 B: Tag = ("value", "i", "b")

@@ -10,7 +10,7 @@ from tests.engine.databases import select
 from valuetracker.engine.directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import StartupError
-from valuetracker.store.ledger import Ledger
+from valuetracker.store.ledger import ledgers
 from valuetracker.store.registry import Record, Registry
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -20,7 +20,7 @@ OTHER = Record("other", "other.db", "2" * 32, 5, True, AT)
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[SQLiteEngine]:
-    engine = SQLiteEngine(DataDirectory(tmp_path), Ledger, readers=1)
+    engine = SQLiteEngine(DataDirectory(tmp_path), ledgers, readers=1)
     yield engine
     await engine.stop()
 

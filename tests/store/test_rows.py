@@ -21,15 +21,25 @@ from valuetracker.store.rows import (
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
-    Head(7, 6, 5, 4, 3, 2),
-    CharacterRow(1, "Seraphina.png", "Seraphina", AT, AT, 7),
-    InstanceRow(2, "run", "Seraphina.png", "chat", "Run", AT, AT, 7, 1, 12345),
-    DataRow(3, "run", "hp", "50", 7),
-    RevisionRow(7, AT, 4, 2),
-    ChangeRow(5, 7, "data", "run", "hp", "set", "50"),
+    Head(9, 8, 7, 6, 5, 4, 3, 2, identity="0123456789abcdef"),
+    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 7),
+    InstanceRow(2, 12, "run", "Seraphina.png", "chat", "Run", AT, AT, 7, 1, 12345),
+    DataRow(3, 13, "run", "hp", "50", 7),
+    RevisionRow(7, AT, "user", 4, 2),
 ]
-CHECKED = [row for row in ROWS if hasattr(row, "verify")]
-COLUMNS = [(row, each.name) for row in ROWS for each in fields(row) if each.name != "checksum"]
+# A change that has everything, and one of a value without an anchor.
+ANCHORED = ChangeRow(
+    *(5, 7, 3, "merge", '{"a":1}', "50", 13, "parent", "chat", "m1", "0", 1, 1, 0),
+    *("data", "run", "hp"),
+)
+PLAIN = replace(ANCHORED, parent=None, chat_id=None, message_id=None, swipe=None, operand=None)
+COLUMNS = [
+    (row, each.name)
+    for row in (*ROWS, ANCHORED, PLAIN)
+    for each in fields(row)
+    # A swipe is one of a message: without that, it says nothing.
+    if each.name != "checksum" and (row is not PLAIN or each.name != "swipe")
+]
 
 
 def name_of(case: Any) -> str:
@@ -38,6 +48,8 @@ def name_of(case: Any) -> str:
 
 def altered(value: Any) -> list[Any]:
     """Values that one flipped bit, or a lost column, could make of this one."""
+    if value is None:
+        return ["", "x", "null"]
     if isinstance(value, int):
         return [value ^ (1 << bit) for bit in (0, 1, 7, 31)]
     return [None, "", value + "\0", *(_flipped(value, place) for place in range(len(value)))]
@@ -59,7 +71,7 @@ def test_every_column_is_under_the_checksum(row: Any, column: str) -> None:
         assert other.checksum != sealed.checksum, value
 
 
-@pytest.mark.parametrize("row", CHECKED, ids=name_of)
+@pytest.mark.parametrize("row", [*ROWS, ANCHORED], ids=name_of)
 def test_a_sealed_row_verifies_and_an_altered_one_does_not(row: Any) -> None:
     sealed = replace(row)
     sealed.seal()
@@ -71,7 +83,7 @@ def test_a_sealed_row_verifies_and_an_altered_one_does_not(row: Any) -> None:
                 replace(sealed, **{each.name: value}).verify()
 
 
-@pytest.mark.parametrize("row", [CharacterRow(1, "a", None, AT, AT), ROWS[2]], ids=name_of)
+@pytest.mark.parametrize("row", [CharacterRow(1, 1, "a", None, AT, AT), ROWS[2]], ids=name_of)
 def test_a_name_that_is_missing_is_not_one_that_is_empty_or_called_none(row: Any) -> None:
     sums = set()
     for name in (None, "", "None", "null"):
@@ -86,8 +98,8 @@ def test_a_name_that_is_missing_is_not_one_that_is_empty_or_called_none(row: Any
 def test_text_that_moves_from_one_column_to_the_next_is_noticed(
     one: list[str], other: list[str]
 ) -> None:
-    first = CharacterRow(1, one[0], one[1], AT, AT)
-    second = CharacterRow(1, other[0], other[1], AT, AT)
+    first = CharacterRow(1, 1, one[0], one[1], AT, AT)
+    second = CharacterRow(1, 1, other[0], other[1], AT, AT)
     first.seal()
     second.seal()
 
@@ -95,7 +107,7 @@ def test_text_that_moves_from_one_column_to_the_next_is_noticed(
 
 
 def test_a_missing_after_is_not_an_empty_one() -> None:
-    gone, empty = replace(ROWS[5], after=None), replace(ROWS[5], after="")
+    gone, empty = replace(PLAIN, after=None), replace(PLAIN, after="")
     gone.seal()
     empty.seal()
 
@@ -103,7 +115,7 @@ def test_a_missing_after_is_not_an_empty_one() -> None:
 
 
 def make_values(*pairs: tuple[str, str]) -> list[DataRow]:
-    values = [DataRow(place, "run", key, text, 1) for place, (key, text) in enumerate(pairs)]
+    values = [DataRow(place, place, "run", key, text, 1) for place, (key, text) in enumerate(pairs)]
     for value in values:
         value.seal()
     return values

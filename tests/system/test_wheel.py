@@ -49,8 +49,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = Path(
         run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
     )
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(packages)
+    # The pip of this environment installs into the other one, which needs none itself.
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python))
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel), cwd=folder)
     # Behind our own on the path, and its own .pth files, one of which leads to the
     # checkout, are not read.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -82,16 +83,20 @@ def test_the_wheel_holds_the_package_and_its_migrations_and_no_tests(wheel: Path
 
 def test_the_migrations_come_from_the_wheel(installed: Path, empty_folder: Path) -> None:
     package, migrations = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
+    path = run(str(installed), "-c", "import sys; print(*sys.path, sep='\\n')", cwd=empty_folder)
 
     assert Path(package).is_relative_to(installed.parent.parent)
+    assert str(CHECKOUT) not in path.splitlines()
+    assert path.splitlines()[-1] == sysconfig.get_path("purelib")
     assert Path(migrations) == Path(package).parent / "migrations"
     assert list(Path(migrations).rglob("*.sql"))
 
 
 def test_the_installed_program_serves(installed: Path, empty_folder: Path) -> None:
     process = subprocess.Popen(
-        [str(installed), "-m", "valuetracker", "serve", "--port", "0"],
+        [str(installed.with_name("valuetracker")), "serve", "--port", "0"],
         cwd=empty_folder,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
         stdout=subprocess.PIPE,
         text=True,
     )

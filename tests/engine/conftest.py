@@ -1,0 +1,26 @@
+"""An engine of each kind, with a database in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.engines import Bench, started
+from valuetracker.engine import Database
+
+
+@pytest.fixture
+async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with started(database_url, tmp_path / "db") as bench:
+        yield bench
+        # The databases of PostgreSQL are shared by all that run on it.
+        for name in ("demo", "other"):
+            await bench.engine.discard(bench.location(name), name)
+
+
+@pytest.fixture
+async def database(bench: Bench) -> AsyncIterator[Database]:
+    async with bench.opened(await bench.create()) as database:
+        yield database

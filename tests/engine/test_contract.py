@@ -1,0 +1,273 @@
+"""What an engine must do, whichever it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.engine.databases import Gate, commits_of, held_writer, waiting, write
+from tests.engine.engines import NAMES, Bench, revision_of
+from valuetracker.engine import Database
+from valuetracker.engine.group import GROUP_JOBS
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import CharacterNotFound, InstanceNotFound, ValueTrackerError
+from valuetracker.store.changes import PutCharacter, SetValue
+from valuetracker.store.characters import delete_character, put_character
+from valuetracker.store.data import remove_value, set_value
+from valuetracker.store.instances import put_instance
+from valuetracker.store.ledger import Ledger, Written
+
+SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
+REVISIONS = "SELECT revision FROM {}.revisions ORDER BY revision"
+
+
+# Committing
+
+
+async def test_a_write_is_there_for_everybody_when_it_is_answered(
+    bench: Bench, database: Database
+) -> None:
+    for number in range(1, 6):
+        written = await write(database, put_character, f"c{number}", None)
+
+        assert written.revision == number
+        assert await revision_of(database) == number
+        assert await bench.outside("SELECT count(*) FROM {}.characters") == [(number,)]
+    await bench.recount()
+
+
+async def test_a_commit_is_told_before_any_of_it_is_answered_and_in_order(
+    database: Database,
+) -> None:
+    commits = commits_of(database)
+    seen: list[tuple[int, int]] = []
+
+    def answered(task: asyncio.Task[Written]) -> None:
+        seen.append((task.result().revision, commits[-1].revision))
+
+    for turn in range(4):
+        tasks = await waiting(
+            database, *((put_character, f"c{turn}-{number}", None) for number in range(8))
+        )
+        for task in tasks:
+            task.add_done_callback(answered)
+        await asyncio.wait(tasks)
+        await asyncio.sleep(0)
+
+    assert [own for own, _ in seen] == list(range(1, 33))
+    assert all(told >= own for own, told in seen)
+    reached = [commit.revision for commit in commits]
+    assert reached == sorted(reached)
+    logged = [row.revision for commit in commits for row in commit.revisions]
+    assert logged == list(range(1, 33))
+
+
+async def test_writes_that_wait_are_one_commit_of_bounded_size(
+    bench: Bench, database: Database
+) -> None:
+    async with held_writer(database):
+        commits = commits_of(database)
+        tasks = await waiting(
+            database, *((put_character, f"c{n}", None) for n in range(GROUP_JOBS + 1))
+        )
+    await asyncio.gather(*tasks)
+
+    assert [commit.revision for commit in commits] == [0, GROUP_JOBS, GROUP_JOBS + 1]
+    await bench.recount()
+
+
+async def test_whether_a_group_is_under_way_is_known_and_its_end_is_told(
+    database: Database,
+) -> None:
+    told: list[Any] = []
+    database.on_commit = told.append
+    assert not database.writing
+
+    async with held_writer(database):
+        assert database.writing
+    while database.writing:
+        await asyncio.sleep(0)
+
+    assert told[-1] is None
+    assert [each.revision for each in told if each is not None] == [0]
+
+
+async def test_later_verbs_of_a_group_see_earlier_ones(bench: Bench, database: Database) -> None:
+    async with held_writer(database):
+        tasks = await waiting(
+            database,
+            (put_instance, "i", "c", None),
+            (set_value, "i", "k", "1"),
+            (remove_value, "i", "k"),
+            (set_value, "i", "k", "2"),
+            (delete_character, "c"),
+            (set_value, "i", "k", "3"),
+        )
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [each.revision for each in answers if isinstance(each, Written)] == [1, 2, 3, 4, 5]
+    assert isinstance(answers[5], InstanceNotFound)
+    assert await bench.recount() == {"characters": {}, "instances": {}, "data": {}}
+
+
+# Failing
+
+
+async def change_and_refuse(tx: Ledger) -> None:
+    await tx.apply([SOMEBODY])
+    raise CharacterNotFound()
+
+
+async def change_and_fail(tx: Ledger) -> None:
+    await tx.apply([SOMEBODY])
+    raise ZeroDivisionError("nobody foresaw this")
+
+
+async def change_write_and_fail(tx: Ledger) -> None:
+    await tx.apply([SOMEBODY])
+    # Asking for something writes what is pending, so there is something to roll back.
+    await tx.fetch_all(Statement("SELECT id FROM {schema}.characters"))
+    raise ZeroDivisionError("nobody foresaw this")
+
+
+async def fail_in_the_database(tx: Ledger) -> None:
+    await tx.apply([SOMEBODY])
+    await tx.execute(Statement("INSERT INTO {schema}.head SELECT NULL, 1, 1, 1, 1, 1, 1, 1, 1"))
+
+
+async def change_what_is_not_there(tx: Ledger) -> None:
+    await tx.apply([SetValue("nothing", "k", "1")])
+
+
+async def fail_at_once(tx: Ledger) -> None:
+    raise ZeroDivisionError("nobody foresaw this")
+
+
+@pytest.mark.parametrize(
+    ("verb", "failure"),
+    [
+        (change_and_refuse, CharacterNotFound),
+        (change_and_fail, ZeroDivisionError),
+        (change_write_and_fail, ZeroDivisionError),
+        (fail_in_the_database, Exception),
+        (change_what_is_not_there, RuntimeError),
+        (fail_at_once, ZeroDivisionError),
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_verb_that_fails_harms_neither_neighbours_nor_revisions(
+    bench: Bench, database: Database, verb: Any, failure: type[Exception], alone: bool
+) -> None:
+    await write(database, put_character, "first", None)
+    before = [] if alone else [(put_character, "before", None)]
+    after = [] if alone else [(put_character, "after", None), (put_character, "last", None)]
+
+    async with held_writer(database):
+        tasks = await waiting(database, *before, (verb,), *after)
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    written = await write(database, put_character, "then", None)
+
+    failures = [each for each in answers if isinstance(each, BaseException)]
+    assert len(failures) == 1
+    assert isinstance(failures[0], failure)
+    assert isinstance(answers[len(before)], failure)
+    names = ["first", *(job[1] for job in (*before, *after)), "then"]
+    assert await bench.outside(NAMES) == [(name,) for name in names]
+    assert written.revision == len(names)
+    assert await bench.outside(REVISIONS) == [(n,) for n in range(1, len(names) + 1)]
+    assert not database.suspect
+    await bench.recount()
+
+
+async def test_a_refusal_changes_nothing_and_takes_no_revision(
+    bench: Bench, database: Database
+) -> None:
+    await write(database, put_instance, "i", "c", None)
+    commits = commits_of(database)
+
+    async with held_writer(database):
+        tasks = await waiting(
+            database,
+            (set_value, "i", "k", "1"),
+            (set_value, "missing", "k", "1"),
+            (delete_character, "missing"),
+            (set_value, "i", "k", "2"),
+        )
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [isinstance(each, ValueTrackerError) for each in answers] == [False, True, True, False]
+    assert [each.revision for each in answers if isinstance(each, Written)] == [2, 3]
+    # One for what held the writer: the refusals did not break up the group.
+    assert [commit.revision for commit in commits] == [1, 3]
+    assert (await bench.recount())["data"] == {"i": {"k": "2"}}
+
+
+@pytest.mark.parametrize("jobs", [1, 5])
+async def test_a_failure_after_the_commit_is_told_and_costs_only_the_answers(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    # The third time: the first is for the instance, the second for what holds the writer.
+    monkeypatch.setenv("VALUETRACKER_FAIL", "after_commit:raise:3")
+    async with bench.opened(await bench.create()) as database:
+        await write(database, put_instance, "i", "c", None)
+        commits = commits_of(database)
+        async with held_writer(database):
+            tasks = await waiting(database, *((set_value, "i", f"k{n}", "1") for n in range(jobs)))
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        then = await write(database, put_character, "then", None)
+
+    assert [type(each) for each in answers] == [RuntimeError] * jobs
+    assert then.revision == jobs + 2
+    assert await bench.outside("SELECT count(*) FROM {}.changes") == [(jobs + 3,)]
+    assert [commit.revision for commit in commits] == [1, jobs + 1, jobs + 2]
+    await bench.recount()
+
+
+async def test_a_job_cancelled_while_it_waits_is_not_run_and_harms_nobody(
+    bench: Bench, database: Database
+) -> None:
+    async with held_writer(database):
+        tasks = await waiting(database, *((put_character, f"c{n}", None) for n in range(4)))
+        tasks[0].cancel()
+        tasks[2].cancel()
+    await asyncio.wait(tasks)
+
+    assert [task.cancelled() for task in tasks] == [True, False, True, False]
+    assert [tasks[1].result().revision, tasks[3].result().revision] == [1, 2]
+    assert await bench.outside(NAMES) == [("c1",), ("c3",)]
+    await bench.recount()
+
+
+async def test_a_job_cancelled_while_it_runs_is_committed_all_the_same(
+    bench: Bench, database: Database
+) -> None:
+    gate = Gate()
+
+    async def verb(tx: Ledger) -> None:
+        await put_character(tx, "a", None)
+        await gate.verb(tx)
+
+    (running,) = await waiting(database, (verb,))
+    await gate.reached()
+    running.cancel()
+    await asyncio.wait([running])
+    gate.open()
+    written = await write(database, put_character, "b", None)
+
+    assert running.cancelled()
+    assert written.revision == 2
+    assert await bench.outside(NAMES) == [("a",), ("b",)]
+
+
+async def test_closing_answers_what_is_waiting(bench: Bench) -> None:
+    database = await bench.engine.open(bench.location(), await bench.create())
+    async with held_writer(database):
+        tasks = await waiting(database, *((put_character, f"c{n}", None) for n in range(10)))
+        closing = asyncio.create_task(database.close())
+        await asyncio.sleep(0)
+    await closing
+
+    assert [task.result().revision for task in tasks] == list(range(1, 11))
+    await bench.recount()

@@ -1,0 +1,230 @@
+"""What is written is what is read, and what is damaged is noticed, whichever the engine."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.engine.databases import write
+from tests.engine.engines import Bench, read, revision_of
+from valuetracker.engine import Database, Transaction
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
+from valuetracker.store.characters import get_character, list_characters, put_character
+from valuetracker.store.data import find_value, list_values, merge_values, set_value
+from valuetracker.store.instances import get_instance, list_instances, put_instance
+from valuetracker.store.ledger import Ledger, load_head
+
+# Texts that something between here and the disk might make something else of.
+TEXTS = [
+    "1",
+    "1.0",
+    "1e2",
+    "-0.0",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "null",
+    "true",
+    '""',
+    '"5"',
+    '{"b":1,"a":2,"":3,"__proto__":{"z":null,"y":[]}}',
+    r'"a\u0000b"',
+    r'{"\u0000":"\u0000"}',
+    '"\u007f\u0085\u2028\ufeff\uffff"',
+    '"\U0001f600\U0010ffff"',
+    '"$1 :name ? %s {schema} \\\\ \' ; --"',
+    "[" * 128 + "]" * 128,
+]
+
+
+def random_text(length: int, first: int, last: int) -> str:
+    """Text that no compression makes shorter."""
+    chance = random.Random(7)
+    return "".join(chr(chance.randrange(first, last)) for _ in range(length))
+
+
+async def test_every_value_reads_back_letter_by_letter(bench: Bench, database: Database) -> None:
+    await write(database, put_instance, "i", "c", None)
+    values = {f"key {number}": text for number, text in enumerate(TEXTS)}
+    await write(database, merge_values, "i", values)
+    body = "{" + ",".join(f'"{key}":{text}' for key, text in values.items()) + "}"
+
+    everything = await read(database, list_values, "i")
+    then = await read(database, list_values, "i", 2)
+
+    assert orjson.dumps(everything).decode() == body
+    assert orjson.dumps(then).decode() == body
+    for key, text in values.items():
+        one = await read(database, find_value, "i", key)
+        assert orjson.dumps(one).decode() == f'{{"{key}":{text}}}'
+    assert (await bench.recount())["data"]["i"] == values
+
+
+@pytest.mark.parametrize(("first", "last"), [(0x61, 0x7B), (0x10000, 0x10FFFF)])
+async def test_the_longest_ids_and_keys_are_kept_whole(
+    bench: Bench, database: Database, first: int, last: int
+) -> None:
+    instance, character = random_text(256, first, last), random_text(256, first, last)[::-1]
+    chat, key = random_text(512, first, last), random_text(1024, first, last)
+
+    await write(database, put_instance, instance, character, random_text(256, first, last), chat)
+    await write(database, set_value, instance, key, "1")
+
+    assert orjson.loads(orjson.dumps(await read(database, list_values, instance))) == {key: 1}
+    (found,) = await read(database, list_instances, None, chat)
+    assert (found["id"], found["characterId"], found["chatId"]) == (instance, character, chat)
+    assert (await bench.recount())["data"] == {instance: {key: "1"}}
+
+
+async def test_names_are_told_apart_and_ordered_byte_by_byte(
+    bench: Bench, database: Database
+) -> None:
+    keys = [
+        *("a", "A", "b", "B", "aa", "a b", "a-b", "a_b", "ab", "10", "9", "_", "~"),
+        # One letter and two that look like it; an i without its dot; beyond the first plane.
+        *("\xe4", "a\u0308", "i", "\u0131", "I", "\u0130", "\uffff", "\U0001f600", "\xdf", "ss"),
+    ]
+    await write(database, put_instance, "i", "c", None)
+    for key in keys:
+        await write(database, set_value, "i", key, orjson.dumps(key).decode())
+
+    async def ordered(transaction: Transaction) -> list[str]:
+        rows = await transaction.fetch_all(
+            Statement("SELECT key FROM {schema}.data WHERE key >= :least ORDER BY key"), least="A"
+        )
+        return [key for (key,) in rows]
+
+    found = orjson.loads(orjson.dumps(await read(database, list_values, "i")))
+    assert list(found.items()) == [(key, key) for key in keys]
+    binary = sorted((key for key in keys if key.encode() >= b"A"), key=str.encode)
+    assert await database.read(ordered) == binary
+
+
+async def test_numbers_go_far_beyond_what_will_be_needed(bench: Bench) -> None:
+    far = 2**62
+
+    async def leap(tx: Ledger) -> None:
+        head = await tx.load_head()
+        head.place = head.change = head.cell = far
+        await tx.skip_to(far + 5)
+
+    async with bench.opened(await bench.create(revision=far)) as database:
+        assert await revision_of(database) == far
+        await write(database, leap)
+        written = await write(database, put_instance, "i", "c", None)
+        await write(database, set_value, "i", "k", "1")
+
+        assert written.revision == far + 6
+        head = await database.read(load_head)
+        assert (head.revision, head.place, head.change) == (far + 7, far + 3, far + 3)
+        assert await read(database, find_value, "i", "k", far + 6) == {}
+    assert await bench.outside("SELECT cell, place, revision FROM {}.data") == [
+        (far + 3, far + 3, far + 7)
+    ]
+
+
+# Damage
+
+
+async def populate(database: Database) -> None:
+    await write(database, put_instance, "i", "c", "name", "chat")
+    await write(database, put_instance, "j", "c", None)
+    await write(database, put_character, "d", None)
+    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+
+
+HARMS: list[tuple[str, Any, tuple[Any, ...]]] = [
+    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", find_value, ("i", "a")),
+    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", list_values, ("i",)),
+    ("UPDATE {}.data SET key = 'x' WHERE key = 'a'", list_values, ("i",)),
+    ("UPDATE {}.data SET instance_id = 'j' WHERE key = 'a'", list_values, ("j",)),
+    ("DELETE FROM {}.data WHERE key = 'a'", list_values, ("i",)),
+    ("UPDATE {}.changes SET after = '9' WHERE after = '1'", find_value, ("i", "a", 4)),
+    ("UPDATE {}.instances SET name = 'x' WHERE id = 'i'", get_instance, ("i",)),
+    ("UPDATE {}.instances SET chat_id = 'x' WHERE id = 'i'", list_instances, (None, "chat")),
+    ("DELETE FROM {}.instances WHERE id = 'i'", list_instances, ()),
+    ("DELETE FROM {}.instances WHERE id = 'j'", list_instances, ("c",)),
+    ("UPDATE {}.characters SET name = 'x' WHERE id = 'd'", get_character, ("d",)),
+    ("DELETE FROM {}.characters WHERE id = 'd'", list_characters, ()),
+    ("UPDATE {}.head SET revision = 3", list_characters, ()),
+    ("DELETE FROM {}.head", list_characters, ()),
+    ("UPDATE {}.file SET identity = 'another'", list_characters, ()),
+    ("DELETE FROM {}.file", list_characters, ()),
+    ("DROP TABLE {}.data", list_values, ("i",)),
+    ("DROP TABLE {}.head", list_characters, ()),
+    ("ALTER TABLE {}.characters DROP COLUMN name", list_characters, ()),
+]
+
+
+@pytest.mark.parametrize(
+    ("harm", "verb", "arguments"), HARMS, ids=lambda each: getattr(each, "__name__", str(each))
+)
+async def test_what_was_changed_behind_our_back_is_damage_and_not_an_answer(
+    bench: Bench, harm: str, verb: Any, arguments: tuple[Any, ...]
+) -> None:
+    identity = await bench.create()
+    async with bench.opened(identity) as database:
+        await populate(database)
+    await bench.outside(harm)
+
+    async def open_and_read() -> Any:
+        async with bench.opened(identity) as database:
+            return await read(database, verb, *arguments)
+
+    with pytest.raises(DatabaseDamaged):
+        await open_and_read()
+
+
+@pytest.mark.parametrize("harm", ["DROP TABLE {}.data", "ALTER TABLE {}.data DROP COLUMN revision"])
+async def test_a_table_that_goes_while_it_is_in_use_is_damage_and_makes_it_suspect(
+    bench: Bench, database: Database, harm: str
+) -> None:
+    await populate(database)
+    await read(database, list_values, "i")
+
+    await bench.outside(harm)
+
+    with pytest.raises(DatabaseDamaged):
+        await read(database, list_values, "i")
+    with pytest.raises(DatabaseDamaged):
+        await write(database, set_value, "j", "new", "1")
+    assert database.suspect
+
+
+async def test_one_damaged_row_does_not_stop_what_has_nothing_to_do_with_it(
+    bench: Bench, database: Database
+) -> None:
+    await populate(database)
+
+    await bench.outside("UPDATE {}.data SET value = '9' WHERE key = 'a'")
+
+    with pytest.raises(DatabaseDamaged):
+        await read(database, list_values, "i")
+    assert await read(database, list_values, "j") == {}
+    assert (await write(database, set_value, "j", "new", "1")).revision == 5
+    assert not database.suspect
+
+
+async def test_another_identity_than_the_registered_one_is_refused(bench: Bench) -> None:
+    await bench.create()
+
+    with pytest.raises(DatabaseDamaged, match="not the one that was registered"):
+        await bench.engine.open(bench.location(), "f" * 32)
+
+
+async def test_what_is_missing_is_damage_and_is_not_made_anew(bench: Bench) -> None:
+    identity = await bench.create()
+    if bench.is_sqlite:
+        (bench.folder / bench.location()).unlink()
+    else:
+        await bench.outside("DROP SCHEMA {} CASCADE")
+
+    with pytest.raises(DatabaseDamaged, match="missing"):
+        await bench.engine.open(bench.location(), identity)
+    with pytest.raises(DatabaseDamaged, match="missing"):
+        await bench.engine.identity(bench.location())
+
+    assert not await bench.engine.exists(bench.location())
