@@ -48,6 +48,8 @@ class DirectProtocol(HttpToolsProtocol):
         # Whether the message being parsed is answered here, by Starlette, or not at all.
         self._direct = False
         self._ignored = False
+        # Whether a request that is answered here has begun to come and is not all there.
+        self._receiving = False
         self._pieces: list[bytes] = []
         # The request being answered here, and those sent ahead behind it.
         self._answering: asyncio.Task[None] | None = None
@@ -65,6 +67,7 @@ class DirectProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._pieces = []
         self._direct = self._is_ordinary()
+        self._receiving = self._direct
         if self._direct:
             return
         # An unusual request behind one that is being answered here: that answer will be
@@ -104,6 +107,7 @@ class DirectProtocol(HttpToolsProtocol):
             if not self._ignored:
                 super().on_message_complete()
             return
+        self._receiving = False
         pieces = self._pieces
         body = b"" if not pieces else pieces[0] if len(pieces) == 1 else b"".join(pieces)
         request = Request(self.parser.get_method().decode("ascii"), self.url, self.headers, body)
@@ -199,7 +203,7 @@ class DirectProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        if self._answering is not None:
+        if self._answering is not None or self._receiving:
             self._last = True
         else:
             super().shutdown()

@@ -36,7 +36,8 @@ CREATE TABLE {schema}.cells (
     key   TEXT COLLATE "C" NOT NULL
 );
 
-CREATE UNIQUE INDEX cells_by_name ON {schema}.cells (owner, key, space);
+-- By a digest of the key: a key may be longer than an index entry.
+CREATE UNIQUE INDEX cells_by_name ON {schema}.cells (owner, md5(key), space);
 
 -- One row is one character. `place` orders lists by when things came into being;
 -- `instances` is how many it has, so that a list of them can be known to be whole.
@@ -85,7 +86,7 @@ CREATE TABLE {schema}.data (
     checksum    BIGINT NOT NULL
 );
 
-CREATE UNIQUE INDEX data_by_key ON {schema}.data (instance_id, key);
+CREATE UNIQUE INDEX data_by_key ON {schema}.data (instance_id, md5(key));
 
 -- One row is one request that changed something. Its changes are the `changes` rows of
 -- the log from `first` on.

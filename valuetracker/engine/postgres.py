@@ -16,6 +16,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -81,11 +82,14 @@ class PostgresEngine:
     # Starting
 
     async def start(self, at: str) -> PostgresDatabase:
+        writers: Any = None
         try:
             writers = await self._pool(None)
             await self._prepare(writers, at)
             self._pools = Pools(writers, await self._pool(READER_ROLE))
         except Exception as error:
+            if writers is not None:
+                writers.terminate()
             raise StartupError(self._reason(error)) from error
         return PostgresDatabase(self.pools, REGISTRY_SCHEMA, lambda: PlainWork)
 
@@ -98,7 +102,9 @@ class PostgresEngine:
                 f"to create schemas, and the role {READER_ROLE}, made once by whoever may."
             )
         # Neither the password nor the user belongs into a log.
-        place = re.sub(r"//[^@/]*@", "//", self._url)
+        url = urlsplit(self._url)
+        host = parse_qs(url.query).get("host", [url.hostname or "localhost"])[0]
+        place = f"{url.path.removeprefix('/') or 'default'} at {host}"
         return f"The database {place} cannot be used: {error or type(error).__name__}."
 
     async def _pool(self, role: str | None) -> Any:
@@ -128,9 +134,7 @@ class PostgresEngine:
                     f"PostgreSQL {self.version} is too old: {OLDEST_VERSION[0]} is the oldest."
                 )
             async with connection.transaction(), _locked(connection):
-                if not await _role_exists(connection):
-                    await connection.execute(f"CREATE ROLE {READER_ROLE} NOLOGIN")
-                    await connection.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+                await _make_reader_role(connection)
                 if not await _schema_exists(connection, REGISTRY_SCHEMA):
                     await self._make(
                         connection, REGISTRY_SCHEMA, "registry", at, self._registry_migrations
@@ -265,6 +269,18 @@ async def _schema_exists(connection: Any, schema: str) -> bool:
     return bool(
         await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)
     )
+
+
+async def _make_reader_role(connection: Any) -> None:
+    if await _role_exists(connection):
+        return
+    try:
+        async with connection.transaction():
+            await connection.execute(f"CREATE ROLE {READER_ROLE} NOLOGIN")
+            await connection.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+        # Roles belong to all databases of a server: another one's start was quicker.
+        return
 
 
 async def _role_exists(connection: Any) -> bool:

@@ -32,7 +32,10 @@ def translate(error: Exception) -> Exception:
     """What a failure of PostgreSQL or of the way to it means to a caller."""
     if isinstance(error, ValueTrackerError):
         return error
-    if isinstance(error, asyncpg.DiskFullError | asyncpg.OutOfMemoryError):
+    if isinstance(
+        error,
+        asyncpg.DiskFullError | asyncpg.OutOfMemoryError | asyncpg.ProgramLimitExceededError,
+    ):
         return StorageFull()
     if isinstance(
         error,
@@ -134,6 +137,7 @@ class PostgresDatabase(GroupWriter):
         self.suspect = False
         self._pools = pools
         self._schema = schema
+        self._work = work
         self._begin_work = work()
         self._failpoint = Failpoint.from_environment()
 
@@ -159,12 +163,19 @@ class PostgresDatabase(GroupWriter):
                 outcome = await self._write_group(jobs)
             except Exception as error:
                 outcome = Outcome.failed(error, len(jobs))
+            try:
+                self._failpoint.reach("after_commit")
+            except RuntimeError as error:
+                # What is committed is committed, and told; only the answers are lost.
+                outcome.results = [(False, error)] * len(jobs)
             self._announce(group, outcome)
 
     async def _write_group(self, jobs: list[Any]) -> Outcome:
         try:
             return await self._transact(jobs)
         except Exception as error:
+            # What was known of the rows included changes that did not happen.
+            self._begin_work = self._work()
             # Nobody knows whether a commit whose answer was lost has happened, so only
             # what certainly has not is tried again.
             if len(jobs) == 1 or lost_connection(error):
@@ -174,6 +185,7 @@ class PostgresDatabase(GroupWriter):
             try:
                 outcome.add(await self._transact([job]))
             except Exception as error:
+                self._begin_work = self._work()
                 outcome.add(Outcome.failed(self._judge(error), 1))
         return outcome
 
@@ -192,7 +204,6 @@ class PostgresDatabase(GroupWriter):
                     results.append((False, refusal))
             committed = await work.finish()
             self._failpoint.reach("before_commit")
-        self._failpoint.reach("after_commit")
         return Outcome(results, [committed])
 
     async def size(self) -> int:

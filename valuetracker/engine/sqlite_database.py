@@ -209,6 +209,8 @@ class SQLiteDatabase(GroupWriter):
             outcome = self._transact(connection, jobs)
         except Exception as error:
             _roll_back(connection)
+            # What was known of the rows included changes that did not happen.
+            self._begin_work = self._schema.work()
             if len(jobs) == 1 or _is_io_error(error):
                 # After a failed write or sync nothing this connection says can be relied
                 # on: nothing of the group is acknowledged, and it is opened anew.

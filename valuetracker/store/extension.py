@@ -64,6 +64,9 @@ class Extension:
     def apply_commit(self, commit: Commit | None) -> None:
         """Told by the engine, on the event loop, in order, before any answer goes out."""
         if commit is not None:
+            if commit.revision - len(commit.revisions) != self.revision:
+                # Some before it were committed without our hearing of it.
+                commit.tags = None
             self.revision = commit.revision
             self._commits += 1
             self._committed(self, commit)

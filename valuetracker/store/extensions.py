@@ -23,6 +23,7 @@ from valuetracker.errors import (
     ExtensionNotRegistered,
     PathDiffers,
     PathInUse,
+    StartupError,
     ValueTrackerError,
 )
 from valuetracker.model import ExtensionSummary, now
@@ -91,7 +92,12 @@ class Extensions:
 
     async def start(self) -> None:
         registry = Registry(await self.engine.start(now()))
-        await registry.load()
+        try:
+            await registry.load()
+        except ValueTrackerError as error:
+            await registry.close()
+            await self.engine.stop()
+            raise StartupError(f"The registry cannot be used: {error.message}") from error
         self._registry = registry
         if self._retention:
             self._tidying = asyncio.get_running_loop().create_task(self._tidy_hourly())

@@ -155,6 +155,13 @@ class Feed:
     def committed(self, commit: Commit) -> None:
         if not self._readers:
             return
+        if self._recent and (
+            not commit.revisions
+            or commit.revisions[0].revision != self._recent[-1][0][0].revision + 1
+        ):
+            # A gap: what lies in it is in the log only.
+            self._recent.clear()
+            self._recent_bytes = 0
         position = 0
         for revision in commit.revisions:
             stored = commit.changes[position : position + revision.changes]
@@ -311,6 +318,8 @@ class Feed:
         if since == self._source.revision:
             return []
         if not self._recent or self._recent[0][0][0].revision > since + 1:
+            return None
+        if self._recent[-1][0][0].revision < self._source.revision:
             return None
         # The newest are at the right end, and few are new.
         found: list[tuple[Entry, bytes]] = []

@@ -24,8 +24,7 @@ SELECT_INSTANCES = Statement(
     SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at,
         revision, keys, digest, checksum
     FROM {schema}.instances
-    WHERE (CAST(:character_id AS text) IS NULL OR character_id = :character_id)
-        AND (CAST(:chat_id AS text) IS NULL OR chat_id = :chat_id)
+    WHERE CAST(:character_id AS text) IS NULL OR character_id = :character_id
     ORDER BY place
     """
 )
@@ -34,16 +33,19 @@ SELECT_INSTANCES = Statement(
 async def list_instances(
     tx: Snapshot, character_id: str | None = None, chat_id: str | None = None
 ) -> list[Instance]:
-    rows = await tx.fetch_all(SELECT_INSTANCES, character_id=character_id, chat_id=chat_id)
-    if chat_id is None:
-        if character_id is None:
-            if len(rows) != tx.head.instances:
-                raise DatabaseDamaged()
-        else:
-            character = await tx.find_character(character_id)
-            if character is not None:
-                character.verify_instances(len(rows))
-    return [InstanceRow(*row).verify().record() for row in rows]
+    found = [
+        InstanceRow(*row).verify()
+        for row in await tx.fetch_all(SELECT_INSTANCES, character_id=character_id)
+    ]
+    if character_id is None:
+        if len(found) != tx.head.instances:
+            raise DatabaseDamaged()
+    else:
+        character = await tx.find_character(character_id)
+        if character is not None:
+            character.verify_instances(len(found))
+    # The chat is looked at last, when the rows are known to be right and all there.
+    return [row.record() for row in found if chat_id is None or row.chat_id == chat_id]
 
 
 async def get_instance(tx: Snapshot, instance_id: str, at: At | None = None) -> FullInstance:

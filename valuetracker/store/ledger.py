@@ -128,6 +128,11 @@ class Ledger:
                     values[instance_id, key] = None
         await self._rows.load_instances(instances)
         await self._rows.load_values(values)
+        await self._rows.find_cells(
+            ("data", instance_id, key)
+            for instance_id, key in values
+            if self._rows.table(instance_id).rows[key] is None
+        )
 
     async def perform(self, job: WriteJob) -> Written:
         self.clean = True

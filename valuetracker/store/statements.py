@@ -79,8 +79,8 @@ SELECT_CELLS = Statement(
     postgres="""
     SELECT space, owner, key, cell
     FROM json_array_elements(CAST(:names AS json)) AS name (value)
-    JOIN {schema}.cells ON owner = name.value ->> 1 AND key = name.value ->> 2
-        AND space = name.value ->> 0
+    JOIN {schema}.cells ON owner = name.value ->> 1 AND md5(key) = md5(name.value ->> 2)
+        AND key = name.value ->> 2 AND space = name.value ->> 0
     """,
 )
 
@@ -292,7 +292,12 @@ SELECT_VALUE = Statement(
     """
     SELECT cell, place, instance_id, key, value, revision, checksum
     FROM {schema}.data WHERE instance_id = :instance_id AND key = :key
-    """
+    """,
+    postgres="""
+    SELECT cell, place, instance_id, key, value, revision, checksum
+    FROM {schema}.data
+    WHERE instance_id = :instance_id AND md5(key) = md5(:key) AND key = :key
+    """,
 )
 
 SELECT_VALUES_BY_PAIR = Statement(
@@ -305,7 +310,8 @@ SELECT_VALUES_BY_PAIR = Statement(
     postgres="""
     SELECT cell, place, instance_id, data.key, data.value, revision, checksum
     FROM json_array_elements(CAST(:pairs AS json)) AS pair (value)
-    JOIN {schema}.data ON instance_id = pair.value ->> 0 AND key = pair.value ->> 1
+    JOIN {schema}.data ON instance_id = pair.value ->> 0
+        AND md5(key) = md5(pair.value ->> 1) AND key = pair.value ->> 1
     """,
 )
 

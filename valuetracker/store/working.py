@@ -43,6 +43,8 @@ class WorkingSet:
         # Instances of which more changed than their values.
         self.restructured: set[str] = set()
         self._cells: dict[tuple[str, str, str], int] = {}
+        # Names that are known to have none.
+        self._cell_less: set[tuple[str, str, str]] = set()
         self._new_cells: list[CellRow] = []
         self._weight = 0
 
@@ -182,22 +184,31 @@ class WorkingSet:
         """The cell of a name; `load_cells` must have been asked for it."""
         return self._cells[space, owner, key]
 
-    async def load_cells(self, names: Iterable[tuple[str, str, str]]) -> None:
-        """Find the cells of these names, or make them."""
-        missing = [name for name in names if name not in self._cells]
-        if not missing:
+    async def find_cells(self, names: Iterable[tuple[str, str, str]]) -> None:
+        """Find the cells of these names, all at once, as far as they have any."""
+        unknown = [
+            name for name in names if name not in self._cells and name not in self._cell_less
+        ]
+        if not unknown:
             return
         for space, owner, key, cell in await self.transaction.fetch_all(
-            sql.SELECT_CELLS, names=orjson.dumps(missing).decode()
+            sql.SELECT_CELLS, names=orjson.dumps(unknown).decode()
         ):
             self._cells[space, owner, key] = cell
+        self._cell_less.update(name for name in unknown if name not in self._cells)
+        self._weight += ROW_BYTES * len(unknown)
+
+    async def load_cells(self, names: Iterable[tuple[str, str, str]]) -> None:
+        """Find the cells of these names, or make them."""
+        wanted = list(names)
+        await self.find_cells(wanted)
         assert self.head is not None
-        for name in missing:
+        for name in wanted:
             if name not in self._cells:
                 self.head.cell += 1
                 self._cells[name] = self.head.cell
+                self._cell_less.discard(name)
                 self._new_cells.append(CellRow(self.head.cell, *name))
-        self._weight += ROW_BYTES * len(missing)
 
     # Writing
 
