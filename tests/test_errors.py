@@ -20,6 +20,7 @@ from valuetracker.errors import (
 # Released once, these stay: programs compare them.
 CODES = {
     "ValueTrackerError": (500, "internal_error"),
+    "MalformedRequest": (400, "malformed_request"),
     "InvalidPath": (400, "invalid_path"),
     "InvalidQuery": (400, "invalid_query"),
     "InvalidHeader": (400, "invalid_header"),

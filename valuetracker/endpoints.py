@@ -153,6 +153,9 @@ AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse
 REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
 LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
+LARGEST_PAGE = 1_000
+PAGE_SIZE = number_kind(1, LARGEST_PAGE)
+CURSOR = Kind({"type": "string"}, POSITION.parse)
 
 # The names that may stand in braces in a path.
 PATH_KINDS = {

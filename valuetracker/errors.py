@@ -3,7 +3,7 @@ Every failure a caller can be told about, as one family.
 
     ValueTrackerError
     ├── BadRequest            400  the request itself is wrong
-    │   ├── InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
+    │   ├── MalformedRequest, InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys
     │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
@@ -72,6 +72,12 @@ class BadRequest(ValueTrackerError):
 
     status = 400
     code = "bad_request"
+
+
+class MalformedRequest(BadRequest):
+    """This is not valid HTTP."""
+
+    code = "malformed_request"
 
 
 class InvalidPath(BadRequest):

@@ -209,12 +209,19 @@ class Limits(TypedDict):
     valueBytes: int
     valueDepth: int
     keysPerRequest: int
+    batchOperations: int
+    batchResultBytes: int
+    patchOperations: int
+    patchCopiedBytes: int
+    pageItems: int
+    waitSeconds: int
     extensionIdLength: int
     characterIdLength: int
     instanceIdLength: int
     chatIdLength: int
     keyLength: int
     nameLength: int
+    headerTextLength: int
     integerMinimum: int
     integerMaximum: int
 

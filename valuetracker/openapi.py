@@ -194,6 +194,8 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             schema = schema_of(endpoint.returns, schemas)
             success["content"] = {"application/json": {"schema": schema}}
     responses: dict[str, Any] = {str(endpoint.status): success}
+    if endpoint.methods == ("GET",) and endpoint.extension in ("header", "path"):
+        responses["304"] = {"description": "It is still what `If-None-Match` names."}
     by_status: dict[int, list[type[ValueTrackerError]]] = {}
     for each in refusals(endpoint):
         by_status.setdefault(each.status, []).append(each)

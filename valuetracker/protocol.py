@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from valuetracker.dispatch import Dispatcher
-from valuetracker.errors import BadRequest
+from valuetracker.errors import MalformedRequest
 from valuetracker.replies import Reply, Request, error_reply
 
 DIRECT_BODY_BYTES = 1024 * 1024
@@ -29,7 +29,8 @@ SENT_AHEAD = 64
 CLOSE = b"connection: close\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n"
 # Headers that make a request unusual, whatever they say.
-UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+UNUSUAL = frozenset({b"transfer-encoding", b"expect"})
+BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class DirectProtocol(HttpToolsProtocol):
@@ -56,6 +57,13 @@ class DirectProtocol(HttpToolsProtocol):
         self._streaming = False
         self._ahead: deque[tuple[Request, bool]] = deque()
         self._last = False
+        self._upgrade_offered = False
+
+    def data_received(self, data: bytes) -> None:
+        # The parser takes what follows an offered upgrade for another protocol's; read as
+        # HTTP, it could be a request that nobody sent.
+        if not self._upgrade_offered:
+            super().data_received(data)
 
     # What the parser calls
 
@@ -66,6 +74,14 @@ class DirectProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._pieces = []
+        if self.parser.should_upgrade():
+            # Nothing is upgraded to. A plain request is answered, as the last one here; of
+            # one with a body the body cannot be had.
+            self._upgrade_offered = self._last = True
+            if any(name in BODY_HEADERS for name, _ in self.headers):
+                self._ignored = True
+                self.send_400_response("An upgrade cannot be offered with a body.")
+                return
         self._direct = self._is_ordinary()
         self._receiving = self._direct
         if self._direct:
@@ -85,7 +101,7 @@ class DirectProtocol(HttpToolsProtocol):
     def _is_ordinary(self) -> bool:
         if not self.url.startswith(b"/") or b"#" in self.url:
             return False
-        if self.parser.get_http_version() != "1.1" or self.parser.should_upgrade():
+        if self.parser.get_http_version() != "1.1":
             return False
         if self.cycle is not None and (not self.cycle.response_complete or self.pipeline):
             return False
@@ -122,7 +138,7 @@ class DirectProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         # Not HTTP, so no route and no request; the shape of the answer is the same.
-        self._send(error_reply(BadRequest(msg)), keep_alive=False)
+        self._send(error_reply(MalformedRequest(msg)), keep_alive=False)
 
     # Answering
 

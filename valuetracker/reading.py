@@ -30,7 +30,7 @@ from valuetracker.errors import (
     InvalidQuery,
     UnsupportedMediaType,
 )
-from valuetracker.names import check_extension_id, check_id, check_key
+from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.replies import Headers, Request
 from valuetracker.router import decode
 from valuetracker.store.changes import Anchor, Context
@@ -55,7 +55,6 @@ MEANINGFUL_TO_WRITES = MEANINGFUL | frozenset(
 )
 IF_MATCH = re.compile(r'"([0-9]{1,18})"\Z')
 ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
-HEADER_TEXT_LENGTH = 512
 
 
 def read_headers(endpoint: Endpoint, headers: Headers) -> dict[str, str]:

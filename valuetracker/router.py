@@ -78,9 +78,12 @@ class Router:
         if path.startswith(PREFIX_BYTES):
             node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
         segments = [decode(segment) for segment in path.split(b"/")[1:]]
-        # One slash at the end is as good as none.
+        # One slash at the end is as good as none. But a key that is empty by mistake must
+        # not turn the removal of one key into that of all.
         if len(segments) > 1 and segments[-1] == "":
-            segments.pop()
+            above = any(end.parameter for end, _ in _walk(node, segments[:-1], 0, ()))
+            if method != "DELETE" or not above:
+                segments.pop()
         # HEAD is GET whose body is not sent.
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()

@@ -59,7 +59,9 @@ class Settings:
     )
     log_level: str = _setting("info", "Least serious level to log: debug, info, warning, error.")
     cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
-    open_databases: int = _setting(64, "How many extensions' databases stay open at once.")
+    open_databases: int = _setting(
+        64, "How many databases stay open; those in use or being followed are not closed."
+    )
     readers: int = _setting(2, "Reading connections per open database.")
     pool_size: int = _setting(10, "PostgreSQL: connections that write, and as many that only read.")
     database_seconds: int = _setting(30, "PostgreSQL: how long connecting or a statement may take.")

@@ -292,3 +292,12 @@ def test_keys_that_look_like_numbers_keep_their_order(client: httpx.Client) -> N
     client.put("/instances/sword/data/merge", json={"10": 1, "9": 2, "b": 3, "1": 4})
 
     assert data_text(client) == '{"10":1,"9":2,"b":3,"1":4}'
+
+
+def test_removing_an_empty_key_does_not_clear_the_instance(client: httpx.Client) -> None:
+    make_instance(client, "sword", {"edge": "keen"})
+
+    answer = client.delete("/instances/sword/data/")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_key")
+    assert client.get("/instances/sword/data").json() == {"edge": "keen"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,13 @@ def test_a_purge_moves_a_custom_file_to_the_trash(
     assert outcome(answer) == deregistered("custom")
     assert not (server.data_dir / path).exists()
     assert len(list((server.data_dir / "trash").iterdir())) == 1
+
+
+def test_a_pipe_in_a_files_place_is_refused_and_holds_nobody_up(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server, server.client() as client:
+        os.mkfifo(tmp_path / "pipe.db")
+
+        answer = client.post("/register", json={"extensionId": "pipe"})
+
+        assert (answer.status_code, answer.json()["code"]) == (503, "database_damaged")
+        assert client.get("/healthz").status_code == 200

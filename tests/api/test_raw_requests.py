@@ -11,10 +11,10 @@ import pytest
 from tests.api.answers import outcome, refusal
 from tests.conftest import PATIENCE_SECONDS, RunningServer
 from valuetracker.errors import (
-    BadRequest,
     BodyTooLarge,
     ExtensionIdRequired,
     InvalidExtensionId,
+    MalformedRequest,
     MethodNotAllowed,
     RouteNotFound,
 )
@@ -48,7 +48,7 @@ def test_raw_bytes_that_are_not_utf8_are_refused(
 
     answer = send_raw(shared_server, get(target, b"x-extension-id: " + extension_id.encode()))
 
-    assert outcome(answer) == refusal(BadRequest("Invalid HTTP request received."))
+    assert outcome(answer) == refusal(MalformedRequest("Invalid HTTP request received."))
 
 
 def test_a_header_of_blanks_is_an_empty_one(shared_server: RunningServer) -> None:
@@ -124,3 +124,48 @@ def test_even_what_is_no_http_is_refused_in_the_one_shape(
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
     assert sorted(answer.json()) == ["code", "details", "error", "hint"]
+
+
+def test_what_follows_an_offered_upgrade_is_not_read_as_a_request(
+    shared_server: RunningServer, extension_id: str
+) -> None:
+    with shared_server.client(extension_id) as client:
+        client.post("/instances", json={"id": "sword", "characterId": "arthur"})
+        body = b'{"key":"edge","value":"smuggled"}'
+        inner = b"\r\n".join(
+            [
+                b"POST " + PREFIX.encode() + b"/instances/sword/data HTTP/1.1",
+                b"host: x",
+                b"x-extension-id: " + extension_id.encode(),
+                b"content-length: " + str(len(body)).encode(),
+                b"",
+                body,
+            ]
+        )
+        outer = b"\r\n".join(
+            [
+                b"POST " + PREFIX.encode() + b"/ping HTTP/1.1",
+                b"host: x",
+                b"connection: upgrade",
+                b"upgrade: h2c",
+                b"content-length: " + str(len(inner)).encode(),
+                b"",
+                inner,
+            ]
+        )
+
+        answer = send_raw(shared_server, outer)
+
+        expected = MalformedRequest("An upgrade cannot be offered with a body.")
+        assert outcome(answer) == refusal(expected)
+        assert outcome(client.get("/instances/sword/data")) == (200, {})
+
+
+def test_a_plain_request_that_offers_an_upgrade_is_answered(
+    shared_server: RunningServer,
+) -> None:
+    offer = (b"connection: upgrade, close", b"upgrade: h2c")
+
+    answer = send_raw(shared_server, get(PREFIX.encode() + b"/health", *offer))
+
+    assert answer.status_code == 200

@@ -73,6 +73,8 @@ def _parse_operation(given: Any) -> batch.Operation:
     instance_id = INSTANCE_ID.parse(given["instanceId"])
     anchor = _parse_anchor(given.get("anchor"))
     if op == "clear":
+        if "key" in given:
+            raise InvalidOperation("`clear` takes no key: it clears the whole instance.")
         return batch.Operation(op, instance_id, anchor=anchor)
     if "key" not in given:
         raise InvalidOperation("`key` is required.")

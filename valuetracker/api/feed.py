@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from valuetracker.endpoints import (
     EXTENSION_ID,
     INSTANCE_ID,
     KEY,
+    PAGE_SIZE,
     POSITION,
     Call,
     Endpoint,
@@ -18,6 +18,7 @@ from valuetracker.endpoints import (
 )
 from valuetracker.errors import (
     Compacted,
+    ExtensionNotRegistered,
     InvalidHeader,
     InvalidId,
     InvalidKey,
@@ -50,18 +51,10 @@ async def list_events(call: Call) -> Stream:
         # Refused now, while there can still be a status to say so.
         await extension.read_result(feed.list_entries, since, 0)
     finally:
+        # A reader does not use the extension in between: one that does not read what it is
+        # sent must not keep it from being closed.
         call.service.extensions.leave(extension)
-    return Stream(_followed(call, since))
-
-
-async def _followed(call: Call, since: int) -> AsyncIterator[bytes]:
-    # A reader does not use the extension in between: one that does not read what it is
-    # sent must not keep it from being closed.
-    extension = await call.service.extensions.enter(call.extension_id)
-    followed = extension.feed
-    call.service.extensions.leave(extension)
-    async for piece in followed.stream(since, _filter(call)):
-        yield piece
+    return Stream(extension.feed.stream(since, _filter(call)))
 
 
 async def list_changes(call: Call) -> Any:
@@ -106,7 +99,7 @@ FILTERS = (
 )
 WHICH = Field("extensionId", EXTENSION_ID, "Instead of the header.", required=False)
 PAGE = (
-    Field("limit", number_kind(1, 1000), "How many; 100 if not said.", required=False),
+    Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
     Field(
         "wait",
         number_kind(0, LONGEST_WAIT_SECONDS),
@@ -114,7 +107,15 @@ PAGE = (
         required=False,
     ),
 )
-REFUSALS = (InvalidId, InvalidKey, InvalidQuery, InvalidHeader, RevisionUnknown, Compacted)
+REFUSALS = (
+    InvalidId,
+    InvalidKey,
+    InvalidQuery,
+    InvalidHeader,
+    RevisionUnknown,
+    ExtensionNotRegistered,
+    Compacted,
+)
 
 ENDPOINTS = [
     Endpoint(

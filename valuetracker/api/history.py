@@ -6,16 +6,16 @@ from typing import Any
 
 from valuetracker.endpoints import (
     AT,
+    CURSOR,
     KEY,
+    PAGE_SIZE,
     PAST,
-    POSITION,
     REVISION,
     Call,
     Endpoint,
     Field,
     Kind,
     choice_kind,
-    number_kind,
 )
 from valuetracker.errors import (
     CharacterNotFound,
@@ -133,14 +133,14 @@ ENDPOINTS = [
             Field("key", KEY, "Only changes of this key.", required=False),
             Field("after", AT, "Only changes after this revision or time.", required=False),
             Field("before", AT, "Only changes before this revision or time.", required=False),
-            Field("limit", number_kind(1, 1000), "How many; 100 if not said.", required=False),
+            Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
             Field(
                 "order",
                 choice_kind("desc", "asc"),
                 "Newest first (desc, the default) or oldest first (asc).",
                 required=False,
             ),
-            Field("cursor", POSITION, "The `next` of the page before.", required=False),
+            Field("cursor", CURSOR, "The `next` of the page before.", required=False),
         ),
         raises=(InvalidId, InvalidKey, InvalidQuery, *PAST),
     ),

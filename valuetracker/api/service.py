@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from valuetracker import __version__, names, values
-from valuetracker.endpoints import TEXT, Call, Document, Endpoint, Field
+from valuetracker.api.batch import OPERATIONS_PER_BATCH
+from valuetracker.api.feed import LONGEST_WAIT_SECONDS
+from valuetracker.endpoints import LARGEST_PAGE, TEXT, Call, Document, Endpoint, Field
 from valuetracker.errors import InvalidBody
 from valuetracker.model import Health, Limits, PluginHealth, Pong
+from valuetracker.store.batch import RESULT_BYTES
+from valuetracker.store.patch import COPIED_BYTES, PATCH_OPERATIONS
 
 
 async def probe(call: Call) -> None:
@@ -43,12 +47,19 @@ async def limits(call: Call) -> Limits:
         "valueBytes": values.VALUE_BYTES,
         "valueDepth": values.VALUE_DEPTH,
         "keysPerRequest": values.KEYS_PER_REQUEST,
+        "batchOperations": OPERATIONS_PER_BATCH,
+        "batchResultBytes": RESULT_BYTES,
+        "patchOperations": PATCH_OPERATIONS,
+        "patchCopiedBytes": COPIED_BYTES,
+        "pageItems": LARGEST_PAGE,
+        "waitSeconds": LONGEST_WAIT_SECONDS,
         "extensionIdLength": names.EXTENSION_ID_LENGTH,
         "characterIdLength": names.ID_LENGTH,
         "instanceIdLength": names.ID_LENGTH,
         "chatIdLength": names.CHAT_ID_LENGTH,
         "keyLength": names.KEY_LENGTH,
         "nameLength": names.NAME_LENGTH,
+        "headerTextLength": names.HEADER_TEXT_LENGTH,
         "integerMinimum": values.SMALLEST_INTEGER,
         "integerMaximum": values.LARGEST_INTEGER,
     }

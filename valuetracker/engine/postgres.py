@@ -104,7 +104,8 @@ class PostgresEngine:
         # Neither the password nor the user belongs into a log.
         url = urlsplit(self._url)
         host = parse_qs(url.query).get("host", [url.hostname or "localhost"])[0]
-        place = f"{url.path.removeprefix('/') or 'default'} at {host}"
+        port = parse_qs(url.query).get("port", [str(url.port or 5432)])[0]
+        place = f"{host}:{port}/{url.path.removeprefix('/')}"
         return f"The database {place} cannot be used: {error or type(error).__name__}."
 
     async def _pool(self, role: str | None) -> Any:

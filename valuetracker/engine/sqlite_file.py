@@ -12,6 +12,7 @@ import functools
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,9 @@ def wal_of(path: Path) -> Path:
 def check_header(path: Path) -> int:
     """The application id in the header; raises if this is no SQLite file at all."""
     try:
+        # To open a pipe would wait for somebody at its other end.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise DatabaseDamaged("What lies there is not a file.")
         with path.open("rb") as handle:
             header = handle.read(100)
     except FileNotFoundError:

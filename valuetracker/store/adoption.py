@@ -65,20 +65,20 @@ async def adopt(ledger: Ledger, transaction: Transaction) -> None:
     instances: dict[str, PutInstance] = {}
     for row in await _rows(transaction, "adopted_characters", SELECT_CHARACTERS):
         created, updated = _times(row, at)
-        id = _text(row["id"])
+        id = _name(row["id"])
         characters[id] = PutCharacter(id, _optional(row["name"]), created, updated)
     for row in await _rows(transaction, "adopted_instances", SELECT_INSTANCES):
         created, updated = _times(row, at)
-        id, owner = _text(row["id"]), _text(row["character_id"])
+        id, owner = _name(row["id"]), _name(row["character_id"])
         characters.setdefault(owner, PutCharacter(owner, None, created, updated))
         instances[id] = PutInstance(id, owner, None, _optional(row["name"]), created, updated)
     values: list[SetValue] = []
     for instance_id, key, value, kind in await transaction.fetch_all(SELECT_DATA):
-        id = _text(instance_id)
+        id = _name(instance_id)
         if id not in instances:
             characters.setdefault(ORPHANED, PutCharacter(ORPHANED, None, at, at))
             instances[id] = PutInstance(id, ORPHANED, None, None, at, at)
-        values.append(SetValue(id, _text(key), _value(value, kind), op="adopt"))
+        values.append(SetValue(id, _name(key), _value(value, kind), op="adopt"))
     changes: list[Change] = [*characters.values(), *instances.values(), *values]
     await ledger.apply(changes)
 
@@ -106,6 +106,11 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
+
+
+def _name(value: Any) -> str:
+    # SQLite's own functions end a text at NUL, so no name may hold one.
+    return _text(value).replace("\0", "\ufffd")
 
 
 def _optional(value: Any) -> str | None:
