@@ -101,12 +101,7 @@ class PostgresEngine:
                 f"The database user may not prepare the database: {error}. It needs the right "
                 f"to create schemas, and the role {READER_ROLE}, made once by whoever may."
             )
-        # Neither the password nor the user belongs into a log.
-        url = urlsplit(self._url)
-        host = parse_qs(url.query).get("host", [url.hostname or "localhost"])[0]
-        port = parse_qs(url.query).get("port", [str(url.port or 5432)])[0]
-        place = f"{host}:{port}/{url.path.removeprefix('/')}"
-        return f"The database {place} cannot be used: {error or type(error).__name__}."
+        return f"The database {_place(self._url)} cannot be used: {error or type(error).__name__}."
 
     async def _pool(self, role: str | None) -> Any:
         async def prepare(connection: Any) -> None:
@@ -241,6 +236,16 @@ class PostgresEngine:
                     f'UPDATE "{schema}".file SET version = $1', migration.number
                 )
         await _grant(connection, schema)
+
+
+def _place(url: str) -> str:
+    """Where a URL leads: neither the user nor the password belongs into a log."""
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    address = parts.netloc.rpartition("@")[2]
+    if "host" in query:
+        address = ":".join(query[name][0] for name in ("host", "port") if name in query)
+    return address + parts.path
 
 
 async def _leave_as_it_is(connection: Any) -> None:
