@@ -110,7 +110,7 @@ HARMS: list[tuple[Callable[[Path], None], str]] = [
     (put_foreign_database, "database_damaged"),
     (put_other_extensions_file, "database_damaged"),
     (put_link_to_nowhere, "database_damaged"),
-    (put_folder, "database_unavailable"),
+    (put_folder, "database_damaged"),
     (raise_schema, "database_too_new"),
     (drop_table, "database_damaged"),
     (empty_head, "database_damaged"),
