@@ -54,7 +54,12 @@ def translate(error: Exception) -> Exception:
         )
     if isinstance(
         error,
-        asyncpg.PostgresError | asyncpg.InterfaceError | OSError | TimeoutError | EOFError,
+        asyncpg.PostgresError
+        | asyncpg.InterfaceError
+        | asyncpg.InternalClientError
+        | OSError
+        | TimeoutError
+        | EOFError,
     ):
         return DatabaseUnavailable()
     return error
@@ -66,6 +71,8 @@ def lost_connection(error: Exception) -> bool:
         error,
         asyncpg.PostgresConnectionError
         | asyncpg.InterfaceError
+        | asyncpg.InternalClientError
+        | DatabaseUnavailable
         | asyncpg.AdminShutdownError
         | asyncpg.CrashShutdownError
         | asyncpg.CannotConnectNowError
@@ -108,6 +115,17 @@ class PostgresTransaction:
             await self._connection.execute(self._text(statement), *columns)
 
 
+@asynccontextmanager
+async def _telling_loss(connection: Any) -> AsyncIterator[None]:
+    # On a connection that was cut off anything may fail in any way; it means one thing.
+    try:
+        yield
+    except Exception as error:
+        if connection.is_closed() and not isinstance(error, ValueTrackerError):
+            raise DatabaseUnavailable() from error
+        raise
+
+
 @dataclass(frozen=True)
 class Pools:
     """Connections that may write, and connections that cannot."""
@@ -117,13 +135,14 @@ class Pools:
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[Any]:
-        async with self.writers.acquire() as connection:
+        async with self.writers.acquire() as connection, _telling_loss(connection):
             yield connection
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[Any]:
         async with (
             self.readers.acquire() as connection,
+            _telling_loss(connection),
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield connection
