@@ -9,29 +9,15 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
+from tests.api.answers import MOMENT as MOMENT
+from tests.api.answers import character as character
+from tests.api.answers import instance as instance
 
-class Moment:
-    """Equal to any time as the API writes times."""
-
-    FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and bool(self.FORM.fullmatch(other))
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return "<a moment>"
-
-
-MOMENT = Moment()
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 Refused = tuple[int, str, dict[str, Any]]
@@ -64,23 +50,6 @@ def head(client: httpx.Client) -> int:
 def same(one: Any, other: Any) -> bool:
     """Equal on the wire: types and the order of keys as well."""
     return json.dumps(one) == json.dumps(other)
-
-
-def character(id: str, name: str | None = None) -> dict[str, Any]:
-    return {"id": id, "name": name, "createdAt": MOMENT, "updatedAt": MOMENT}
-
-
-def instance(
-    id: str, character_id: str, name: str | None = None, chat_id: str | None = None
-) -> dict[str, Any]:
-    return {
-        "id": id,
-        "characterId": character_id,
-        "name": name,
-        "chatId": chat_id,
-        "createdAt": MOMENT,
-        "updatedAt": MOMENT,
-    }
 
 
 def make_instance(

@@ -8,6 +8,7 @@ so a value that has gone missing is noticed as well as one that has changed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 from zlib import crc32
@@ -24,15 +25,16 @@ def checksum(*columns: object) -> int:
     return crc32(repr(columns).encode("utf-8", "surrogatepass"))
 
 
-class Row:
+class Row(ABC):
     """A row that knows its checksum."""
 
     __slots__ = ("checksum",)
 
     checksum: int
 
+    @abstractmethod
     def _sum(self) -> int:
-        raise NotImplementedError
+        """The checksum over all columns."""
 
     def seal(self) -> None:
         self.checksum = self._sum()
