@@ -15,7 +15,7 @@ from valuetracker.engine.connection import SQLiteTransaction
 from valuetracker.engine.statement import Statement
 from valuetracker.store import statements as sql
 
-LOG = (sql.INSERT_REVISION, sql.INSERT_CHANGE)
+LOG = (sql.INSERT_ENTRY, sql.INSERT_KEYFRAME)
 
 
 def leave_out_log() -> None:

@@ -142,6 +142,8 @@ class Dispatcher:
             extra = [(b"x-revision", str(result.revision).encode())]
             if result.replayed:
                 extra.append((b"idempotency-replayed", b"true"))
+            if not result.live:
+                extra.append((b"x-live", b"false"))
             return build_reply(result.status, result.body, JSON, extra)
         if isinstance(result, Document):
             return build_reply(endpoint.status, result.body, result.media_type.encode())

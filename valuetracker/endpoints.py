@@ -31,6 +31,7 @@ from valuetracker.settings import Settings
 from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.extension import Extension, Reading
 from valuetracker.store.extensions import Extensions
+from valuetracker.store.history import Cursor
 from valuetracker.store.ledger import Written
 
 
@@ -155,7 +156,14 @@ LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
 LARGEST_PAGE = 1_000
 PAGE_SIZE = number_kind(1, LARGEST_PAGE)
-CURSOR = Kind({"type": "string"}, POSITION.parse)
+
+
+def _parse_cursor(text: str) -> Cursor:
+    entry, _, index = text.partition("-")
+    return Cursor(POSITION.parse(entry), POSITION.parse(index))
+
+
+CURSOR = Kind({"type": "string"}, _parse_cursor)
 
 # The names that may stand in braces in a path.
 PATH_KINDS = {

@@ -5,15 +5,17 @@ Every failure a caller can be told about, as one family.
     ├── BadRequest            400  the request itself is wrong
     │   ├── MalformedRequest, InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
-    │   ├── NumberOutOfRange, TooDeep, TooManyKeys
+    │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
     │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
     │   └── PathNotAllowed
     ├── NotFound              404
     │   ├── RouteNotFound, ExtensionNotRegistered
-    │   └── CharacterNotFound, InstanceNotFound, DataKeyNotFound
+    │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
+    │   └── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
     ├── MethodNotAllowed      405
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers
+    │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
     │   └── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
     ├── Compacted             410
     ├── RevisionConflict      412
@@ -162,6 +164,20 @@ class TooManyKeys(BadRequest):
     hint = "Split the request; `GET /limits` says how many keys one may name."
 
 
+class TooManyAnchors(BadRequest):
+    """The chain has too many messages."""
+
+    code = "too_many_anchors"
+    hint = "`GET /limits` says how many messages a chain may have."
+
+
+class RepeatedMessage(BadRequest):
+    """The chain names a message twice."""
+
+    code = "repeated_message"
+    hint = "Ids of messages are never reused; an array index is not an id."
+
+
 class PathNotAllowed(BadRequest):
     """The database path is outside the directories this server may use."""
 
@@ -239,6 +255,32 @@ class DataKeyNotFound(NotFound):
     code = "data_key_not_found"
 
 
+class ChatNotFound(NotFound):
+    """Chat not found"""
+
+    code = "chat_not_found"
+    hint = "A chat comes into being when it is opened or written to."
+
+
+class MessageNotFound(NotFound):
+    """The message is not in the visible chain of the chat."""
+
+    code = "message_not_found"
+    hint = "Reconcile the chat first, or choose a message that is visible."
+
+
+class VersionNotFound(NotFound):
+    """Version not found"""
+
+    code = "version_not_found"
+
+
+class ProcessedNotFound(NotFound):
+    """The id is not among the processed ones."""
+
+    code = "processed_not_found"
+
+
 class MethodNotAllowed(ValueTrackerError):
     """This route does not take that method."""
 
@@ -272,6 +314,33 @@ class PathDiffers(Conflict):
 
     code = "path_differs"
     hint = "Deregister it first, or leave dbPath out."
+
+
+class StaleSession(Conflict):
+    """The session has ended."""
+
+    code = "stale_session"
+    hint = "Open the chat again and use the session it gives."
+
+
+class ChatMismatch(Conflict):
+    """What is written to belongs to another chat."""
+
+    code = "chat_mismatch"
+    hint = "The chat was changed meanwhile: load the one that is open now."
+
+
+class ChatArchived(Conflict):
+    """The chat is archived and takes no writes."""
+
+    code = "chat_archived"
+    hint = "`POST /chats/:chat/open` brings it back."
+
+
+class ChatExists(Conflict):
+    """A chat of that id exists already."""
+
+    code = "chat_exists"
 
 
 class TypeConflict(Conflict):

@@ -32,6 +32,7 @@ class Instance(TypedDict):
     chatId: str | None
     createdAt: str
     updatedAt: str
+    origin: NotRequired[str]
 
 
 class FullInstance(TypedDict):
@@ -96,7 +97,7 @@ class HistoryItem(TypedDict):
     revision: int
     at: str
     actor: str
-    instanceId: str
+    instanceId: str | None
     key: str | None
     op: str
     before: NotRequired[Any]
@@ -104,6 +105,7 @@ class HistoryItem(TypedDict):
     value: NotRequired[Any]
     anchor: Anchor | None
     live: bool
+    space: NotRequired[str]
     characterId: NotRequired[str | None]
     chatId: NotRequired[str | None]
 
@@ -121,6 +123,9 @@ class Difference(TypedDict):
     key: str
     before: NotRequired[Any]
     after: NotRequired[Any]
+    # Over a chat: whose key it is; null is the chat's own.
+    instanceId: NotRequired[str | None]
+    space: NotRequired[str]
 
 
 class Restored(TypedDict):
@@ -156,6 +161,7 @@ class FeedChange(TypedDict):
     live: bool
     chatId: str | None
     anchor: Anchor | None
+    space: NotRequired[str]
     characterId: NotRequired[str | None]
 
 

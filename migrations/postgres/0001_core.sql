@@ -1,4 +1,5 @@
--- The database of one extension.
+-- The database of one extension. What the tables are for is told in
+-- valuetracker/store/DESIGN.md.
 
 -- One row: which database this is, and at which migration. The registry remembers
 -- `identity`, so a schema put in its place by mistake is noticed.
@@ -10,123 +11,195 @@ CREATE TABLE {schema}.file (
 );
 
 -- One row: where the log ends. Numbers are handed out from here and never reused:
--- `revision` per request that changes something, `change` per row of the log, `cell` per
--- thing that ever was, `place` each time one comes into being. `oldest` is the oldest
--- revision that can still be read: what lies below it has been folded. The counts let a
--- list notice that it is not whole.
+-- `revision` per request that changes something, `number` per character, holder, chat and
+-- place, `place` each time something comes into being. `oldest` is the oldest revision that
+-- can still be read: what lies below it has been folded. The counts let a list notice that
+-- it is not whole.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
-    change     BIGINT NOT NULL,
-    cell       BIGINT NOT NULL,
+    number     BIGINT NOT NULL,
     place      BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
+    chats      BIGINT NOT NULL,
     keys       BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
--- One row is one thing that ever was: a value (`data`, an instance, its key), or a
--- `character` or an `instance` itself (its id, no key). It outlives what it names, because
--- the log is about it: a small number there, instead of the names again and again.
-CREATE TABLE {schema}.cells (
-    cell  BIGINT PRIMARY KEY,
-    space TEXT COLLATE "C" NOT NULL,
-    owner TEXT COLLATE "C" NOT NULL,
-    key   TEXT COLLATE "C" NOT NULL
-);
-
--- By a digest of the key: a key may be longer than an index entry.
-CREATE UNIQUE INDEX cells_by_name ON {schema}.cells (owner, md5(key), space);
-
--- One row is one character. `place` orders lists by when things came into being;
--- `instances` is how many it has, so that a list of them can be known to be whole.
+-- One row is one character that is or was. `place` orders lists by when things came into
+-- being; `instances` is how many it has, so that a list of them can be known to be whole.
 CREATE TABLE {schema}.characters (
-    cell       BIGINT PRIMARY KEY,
+    number     BIGINT PRIMARY KEY,
     place      BIGINT NOT NULL,
     id         TEXT COLLATE "C" NOT NULL UNIQUE,
     name       TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
     instances  BIGINT NOT NULL,
+    gone       BIGINT NOT NULL,
     revision   BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
--- One row is one instance. `revision` is that of its latest change, values included.
--- `keys` and `digest` (the exclusive or of its values' checksums) make a missing value
--- as noticeable as a wrong one.
-CREATE TABLE {schema}.instances (
-    cell         BIGINT PRIMARY KEY,
+-- One row is one thing that holds values, or did: an `instance` by its id, or what belongs
+-- to a chat (its own data, `chat`; its `series`; its `processed` ids) by the chat's number.
+--
+-- `revision` is that of its latest change, values included, `shaped` that of the latest
+-- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
+-- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
+-- one. `unframed` counts changes since its last keyframe.
+CREATE TABLE {schema}.holders (
+    number       BIGINT PRIMARY KEY,
     place        BIGINT NOT NULL,
-    id           TEXT COLLATE "C" NOT NULL UNIQUE,
-    character_id TEXT COLLATE "C" NOT NULL,
-    chat_id      TEXT COLLATE "C",
+    space        TEXT COLLATE "C" NOT NULL,
+    id           TEXT COLLATE "C" NOT NULL,
+    character_id TEXT COLLATE "C",
+    chat         BIGINT,
     name         TEXT COLLATE "C",
+    origin       TEXT COLLATE "C",
     created_at   TEXT COLLATE "C" NOT NULL,
     updated_at   TEXT COLLATE "C" NOT NULL,
+    gone         BIGINT NOT NULL,
+    floor        BIGINT NOT NULL,
+    shaped       BIGINT NOT NULL,
+    unframed     BIGINT NOT NULL,
     revision     BIGINT NOT NULL,
     keys         BIGINT NOT NULL,
     digest       BIGINT NOT NULL,
     checksum     BIGINT NOT NULL
 );
 
-CREATE INDEX instances_of_character ON {schema}.instances (character_id);
-CREATE INDEX instances_of_chat ON {schema}.instances (chat_id) WHERE chat_id IS NOT NULL;
+CREATE UNIQUE INDEX holders_by_id ON {schema}.holders (id, space);
+CREATE INDEX holders_of_character ON {schema}.holders (character_id) WHERE character_id IS NOT NULL;
+CREATE INDEX holders_of_chat ON {schema}.holders (chat) WHERE chat IS NOT NULL;
 
--- One row is one key of one instance. `value` is canonical JSON text, spliced into
--- answers as it is; an update keeps the row's place.
+-- Which holders ever belonged to which character or chat, by numbers.
+CREATE TABLE {schema}.members (
+    parent BIGINT NOT NULL,
+    holder BIGINT NOT NULL,
+    PRIMARY KEY (parent, holder)
+);
+
+-- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
+-- null. `value` is canonical JSON text, spliced into answers as it is; an update keeps the
+-- row's place. `last` is the revision that last said anything about the key, also without
+-- effect; `anchored` whether a flip can reach it.
 CREATE TABLE {schema}.data (
-    cell        BIGINT PRIMARY KEY,
+    holder   BIGINT NOT NULL,
+    key      TEXT COLLATE "C" NOT NULL,
+    value    TEXT COLLATE "C",
+    place    BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
+    last     BIGINT NOT NULL,
+    anchored BIGINT NOT NULL,
+    checksum BIGINT NOT NULL
+);
+
+-- By a digest of the key: a key may be longer than an index entry.
+CREATE UNIQUE INDEX data_by_key ON {schema}.data (holder, md5(key));
+
+-- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
+-- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
+-- changes, each with what it asked for and what came of it.
+--
+-- `effect` says whether they took effect when they were written. `standing` is 0 while a
+-- flip of their place can reach them; 1 if they count as unanchored, 2 if they are dropped.
+CREATE TABLE {schema}.entries (
+    entry    BIGINT PRIMARY KEY,
+    subject  BIGINT NOT NULL,
+    at       TEXT COLLATE "C" NOT NULL,
+    actor    TEXT COLLATE "C" NOT NULL,
+    chat     BIGINT,
+    place    BIGINT,
+    effect   BIGINT NOT NULL,
+    standing BIGINT NOT NULL,
+    changes  TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL
+);
+
+CREATE INDEX entries_of_subject ON {schema}.entries (subject, entry);
+CREATE INDEX entries_of_chat ON {schema}.entries (chat, entry) WHERE chat IS NOT NULL;
+CREATE INDEX entries_of_place ON {schema}.entries (place, entry) WHERE place IS NOT NULL;
+
+-- One row says, of a holder after some entry, which revision each of its keys is of: the
+-- state at a moment is the keyframe before it and the few entries since.
+CREATE TABLE {schema}.keyframes (
+    holder   BIGINT NOT NULL,
+    entry    BIGINT NOT NULL,
+    keys     TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL,
+    PRIMARY KEY (holder, entry)
+);
+
+-- One row is one chat that is or was. `revision` is that of its latest change, with all that
+-- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
+CREATE TABLE {schema}.chats (
+    number      BIGINT PRIMARY KEY,
     place       BIGINT NOT NULL,
-    instance_id TEXT COLLATE "C" NOT NULL,
-    key         TEXT COLLATE "C" NOT NULL,
-    value       TEXT COLLATE "C" NOT NULL,
+    id          TEXT COLLATE "C" NOT NULL UNIQUE,
+    parent      TEXT COLLATE "C",
+    origin      TEXT COLLATE "C",
+    created_at  TEXT COLLATE "C" NOT NULL,
+    updated_at  TEXT COLLATE "C" NOT NULL,
+    archived_at TEXT COLLATE "C",
+    gone        BIGINT NOT NULL,
+    floor       BIGINT NOT NULL,
     revision    BIGINT NOT NULL,
     checksum    BIGINT NOT NULL
 );
 
-CREATE UNIQUE INDEX data_by_key ON {schema}.data (instance_id, md5(key));
-
--- One row is one request that changed something. Its changes are the `changes` rows of
--- the log from `first` on.
-CREATE TABLE {schema}.revisions (
-    revision BIGINT PRIMARY KEY,
-    at       TEXT COLLATE "C" NOT NULL,
-    actor    TEXT COLLATE "C" NOT NULL,
-    first    BIGINT NOT NULL,
-    changes  BIGINT NOT NULL,
-    checksum BIGINT NOT NULL
+-- Ids that chats had before they were renamed; they still find them.
+CREATE TABLE {schema}.aliases (
+    id   TEXT COLLATE "C" PRIMARY KEY,
+    chat BIGINT NOT NULL
 );
 
--- One row is one thing that one revision changed.
---
--- `op` is what was asked for, `operand` what it was asked with (NULL where `after` says it
--- all). `after` and `place` are the thing as it was then; NULL means it was gone, which is
--- not the JSON null. `parent` is the character an instance then belonged to.
---
--- The anchor is (`chat_id`, `message_id`, `swipe`). `effect` says whether the change took
--- effect when it was written, `live` whether the place it is anchored to is visible now.
-CREATE TABLE {schema}.changes (
-    change     BIGINT PRIMARY KEY,
-    revision   BIGINT NOT NULL,
-    cell       BIGINT NOT NULL,
-    op         TEXT COLLATE "C" NOT NULL,
-    operand    TEXT COLLATE "C",
-    after      TEXT COLLATE "C",
-    place      BIGINT,
-    parent     TEXT COLLATE "C",
-    chat_id    TEXT COLLATE "C",
-    message_id TEXT COLLATE "C",
-    swipe      TEXT COLLATE "C",
-    effect     BIGINT NOT NULL,
-    live       BIGINT NOT NULL,
+-- One row is one place in a chat that has ever been seen: a message and one of its swipes.
+-- `seen` is the revision at which the message was first seen, `position` where it stands in
+-- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
+-- there, `hash` the first one reconciled after the last such change.
+CREATE TABLE {schema}.places (
+    place      BIGINT PRIMARY KEY,
+    chat       BIGINT NOT NULL,
+    message_id TEXT COLLATE "C" NOT NULL,
+    swipe      TEXT COLLATE "C" NOT NULL,
+    seen       BIGINT NOT NULL,
+    position   BIGINT,
+    written    BIGINT NOT NULL,
+    hash       TEXT COLLATE "C",
     checksum   BIGINT NOT NULL
 );
 
--- The state at a moment is, cell by cell, the last change that took effect up to it.
-CREATE INDEX changes_of_cell ON {schema}.changes (cell, change);
-CREATE INDEX changes_of_parent ON {schema}.changes (parent, cell) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX places_by_name
+    ON {schema}.places (chat, md5(message_id), md5(swipe));
+
+-- One row is one change of a place's position, at the revision that made it.
+CREATE TABLE {schema}.flips (
+    place    BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
+    position BIGINT,
+    PRIMARY KEY (place, revision)
+);
+
+-- One row is one tab that has a chat open.
+CREATE TABLE {schema}.sessions (
+    session TEXT COLLATE "C" PRIMARY KEY,
+    chat    BIGINT NOT NULL,
+    client  TEXT COLLATE "C" NOT NULL,
+    at      TEXT COLLATE "C" NOT NULL
+);
+
+CREATE UNIQUE INDEX sessions_of_client ON {schema}.sessions (client);
+
+-- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
+CREATE TABLE {schema}.claims (
+    chat  BIGINT NOT NULL,
+    key   TEXT COLLATE "C" NOT NULL,
+    until BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX claims_by_key ON {schema}.claims (chat, md5(key));
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
@@ -136,6 +209,7 @@ CREATE TABLE {schema}.requests (
     at          TEXT COLLATE "C" NOT NULL,
     revision    BIGINT NOT NULL,
     status      BIGINT NOT NULL,
+    live        BIGINT NOT NULL,
     body        TEXT COLLATE "C" NOT NULL,
     checksum    BIGINT NOT NULL
 );

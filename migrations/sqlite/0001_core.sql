@@ -1,4 +1,5 @@
--- The database of one extension.
+-- The database of one extension. What the tables are for is told in
+-- valuetracker/store/DESIGN.md.
 
 -- One row: which database this is. The registry remembers `identity`, so a file put in
 -- its place by mistake is noticed.
@@ -9,122 +10,191 @@ CREATE TABLE file (
 ) STRICT;
 
 -- One row: where the log ends. Numbers are handed out from here and never reused:
--- `revision` per request that changes something, `change` per row of the log, `cell` per
--- thing that ever was, `place` each time one comes into being. `oldest` is the oldest
--- revision that can still be read: what lies below it has been folded. The counts let a
--- list notice that it is not whole.
+-- `revision` per request that changes something, `number` per character, holder, chat and
+-- place, `place` each time something comes into being. `oldest` is the oldest revision that
+-- can still be read: what lies below it has been folded. The counts let a list notice that
+-- it is not whole.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
     oldest     INTEGER NOT NULL,
-    change     INTEGER NOT NULL,
-    cell       INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
     place      INTEGER NOT NULL,
     characters INTEGER NOT NULL,
     instances  INTEGER NOT NULL,
+    chats      INTEGER NOT NULL,
     keys       INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- One row is one thing that ever was: a value (`data`, an instance, its key), or a
--- `character` or an `instance` itself (its id, no key). It outlives what it names, because
--- the log is about it: a small number there, instead of the names again and again.
-CREATE TABLE cells (
-    cell  INTEGER PRIMARY KEY,
-    space TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    key   TEXT NOT NULL
-) STRICT;
-
-CREATE UNIQUE INDEX cells_by_name ON cells (owner, key, space);
-
--- One row is one character. `place` orders lists by when things came into being;
--- `instances` is how many it has, so that a list of them can be known to be whole.
+-- One row is one character that is or was. `place` orders lists by when things came into
+-- being; `instances` is how many it has, so that a list of them can be known to be whole.
 CREATE TABLE characters (
-    cell       INTEGER PRIMARY KEY,
+    number     INTEGER PRIMARY KEY,
     place      INTEGER NOT NULL,
     id         TEXT NOT NULL UNIQUE,
     name       TEXT,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     instances  INTEGER NOT NULL,
+    gone       INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- One row is one instance. `revision` is that of its latest change, values included.
--- `keys` and `digest` (the exclusive or of its values' checksums) make a missing value
--- as noticeable as a wrong one.
-CREATE TABLE instances (
-    cell         INTEGER PRIMARY KEY,
+-- One row is one thing that holds values, or did: an `instance` by its id, or what belongs
+-- to a chat (its own data, `chat`; its `series`; its `processed` ids) by the chat's number.
+--
+-- `revision` is that of its latest change, values included, `shaped` that of the latest
+-- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
+-- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
+-- one. `unframed` counts changes since its last keyframe.
+CREATE TABLE holders (
+    number       INTEGER PRIMARY KEY,
     place        INTEGER NOT NULL,
-    id           TEXT NOT NULL UNIQUE,
-    character_id TEXT NOT NULL,
-    chat_id      TEXT,
+    space        TEXT NOT NULL,
+    id           TEXT NOT NULL,
+    character_id TEXT,
+    chat         INTEGER,
     name         TEXT,
+    origin       TEXT,
     created_at   TEXT NOT NULL,
     updated_at   TEXT NOT NULL,
+    gone         INTEGER NOT NULL,
+    floor        INTEGER NOT NULL,
+    shaped       INTEGER NOT NULL,
+    unframed     INTEGER NOT NULL,
     revision     INTEGER NOT NULL,
     keys         INTEGER NOT NULL,
     digest       INTEGER NOT NULL,
     checksum     INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX instances_of_character ON instances (character_id);
-CREATE INDEX instances_of_chat ON instances (chat_id) WHERE chat_id IS NOT NULL;
+CREATE UNIQUE INDEX holders_by_id ON holders (id, space);
+CREATE INDEX holders_of_character ON holders (character_id) WHERE character_id IS NOT NULL;
+CREATE INDEX holders_of_chat ON holders (chat) WHERE chat IS NOT NULL;
 
--- One row is one key of one instance. `value` is canonical JSON text, spliced into
--- answers as it is; an update keeps the row's place.
+-- Which holders ever belonged to which character or chat, by numbers.
+CREATE TABLE members (
+    parent INTEGER NOT NULL,
+    holder INTEGER NOT NULL,
+    PRIMARY KEY (parent, holder)
+) STRICT, WITHOUT ROWID;
+
+-- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
+-- null. `value` is canonical JSON text, spliced into answers as it is; an update keeps the
+-- row's place. `last` is the revision that last said anything about the key, also without
+-- effect; `anchored` whether a flip can reach it.
 CREATE TABLE data (
-    cell        INTEGER PRIMARY KEY,
+    holder   INTEGER NOT NULL,
+    key      TEXT NOT NULL,
+    value    TEXT,
+    place    INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    last     INTEGER NOT NULL,
+    anchored INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (holder, key)
+) STRICT, WITHOUT ROWID;
+
+-- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
+-- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
+-- changes, each with what it asked for and what came of it.
+--
+-- `effect` says whether they took effect when they were written. `standing` is 0 while a
+-- flip of their place can reach them; 1 if they count as unanchored, 2 if they are dropped.
+CREATE TABLE entries (
+    entry    INTEGER PRIMARY KEY,
+    subject  INTEGER NOT NULL,
+    at       TEXT NOT NULL,
+    actor    TEXT NOT NULL,
+    chat     INTEGER,
+    place    INTEGER,
+    effect   INTEGER NOT NULL,
+    standing INTEGER NOT NULL,
+    changes  TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX entries_of_subject ON entries (subject, entry);
+CREATE INDEX entries_of_chat ON entries (chat, entry) WHERE chat IS NOT NULL;
+CREATE INDEX entries_of_place ON entries (place, entry) WHERE place IS NOT NULL;
+
+-- One row says, of a holder after some entry, which revision each of its keys is of: the
+-- state at a moment is the keyframe before it and the few entries since.
+CREATE TABLE keyframes (
+    holder   INTEGER NOT NULL,
+    entry    INTEGER NOT NULL,
+    keys     TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (holder, entry)
+) STRICT, WITHOUT ROWID;
+
+-- One row is one chat that is or was. `revision` is that of its latest change, with all that
+-- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
+CREATE TABLE chats (
+    number      INTEGER PRIMARY KEY,
     place       INTEGER NOT NULL,
-    instance_id TEXT NOT NULL,
-    key         TEXT NOT NULL,
-    value       TEXT NOT NULL,
+    id          TEXT NOT NULL UNIQUE,
+    parent      TEXT,
+    origin      TEXT,
+    created_at  TEXT NOT NULL,
+    updated_at  TEXT NOT NULL,
+    archived_at TEXT,
+    gone        INTEGER NOT NULL,
+    floor       INTEGER NOT NULL,
     revision    INTEGER NOT NULL,
     checksum    INTEGER NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX data_by_key ON data (instance_id, key);
+-- Ids that chats had before they were renamed; they still find them.
+CREATE TABLE aliases (
+    id   TEXT PRIMARY KEY,
+    chat INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
--- One row is one request that changed something. Its changes are the `changes` rows of
--- the log from `first` on.
-CREATE TABLE revisions (
-    revision INTEGER PRIMARY KEY,
-    at       TEXT NOT NULL,
-    actor    TEXT NOT NULL,
-    first    INTEGER NOT NULL,
-    changes  INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
-) STRICT;
-
--- One row is one thing that one revision changed.
---
--- `op` is what was asked for, `operand` what it was asked with (NULL where `after` says it
--- all). `after` and `place` are the thing as it was then; NULL means it was gone, which is
--- not the JSON null. `parent` is the character an instance then belonged to.
---
--- The anchor is (`chat_id`, `message_id`, `swipe`). `effect` says whether the change took
--- effect when it was written, `live` whether the place it is anchored to is visible now.
-CREATE TABLE changes (
-    change     INTEGER PRIMARY KEY,
-    revision   INTEGER NOT NULL,
-    cell       INTEGER NOT NULL,
-    op         TEXT NOT NULL,
-    operand    TEXT,
-    after      TEXT,
-    place      INTEGER,
-    parent     TEXT,
-    chat_id    TEXT,
-    message_id TEXT,
-    swipe      TEXT,
-    effect     INTEGER NOT NULL,
-    live       INTEGER NOT NULL,
+-- One row is one place in a chat that has ever been seen: a message and one of its swipes.
+-- `seen` is the revision at which the message was first seen, `position` where it stands in
+-- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
+-- there, `hash` the first one reconciled after the last such change.
+CREATE TABLE places (
+    place      INTEGER PRIMARY KEY,
+    chat       INTEGER NOT NULL,
+    message_id TEXT NOT NULL,
+    swipe      TEXT NOT NULL,
+    seen       INTEGER NOT NULL,
+    position   INTEGER,
+    written    INTEGER NOT NULL,
+    hash       TEXT,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- The state at a moment is, cell by cell, the last change that took effect up to it.
-CREATE INDEX changes_of_cell ON changes (cell, change);
-CREATE INDEX changes_of_parent ON changes (parent, cell) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX places_by_name ON places (chat, message_id, swipe);
+
+-- One row is one change of a place's position, at the revision that made it.
+CREATE TABLE flips (
+    place    INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    position INTEGER,
+    PRIMARY KEY (place, revision)
+) STRICT, WITHOUT ROWID;
+
+-- One row is one tab that has a chat open.
+CREATE TABLE sessions (
+    session TEXT PRIMARY KEY,
+    chat    INTEGER NOT NULL,
+    client  TEXT NOT NULL,
+    at      TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX sessions_of_client ON sessions (client);
+
+-- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
+CREATE TABLE claims (
+    chat  INTEGER NOT NULL,
+    key   TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (chat, key)
+) STRICT, WITHOUT ROWID;
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
@@ -134,6 +204,7 @@ CREATE TABLE requests (
     at          TEXT NOT NULL,
     revision    INTEGER NOT NULL,
     status      INTEGER NOT NULL,
+    live        INTEGER NOT NULL,
     body        TEXT NOT NULL,
     checksum    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -36,6 +36,13 @@ from valuetracker.errors import (
 from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store import data
 from valuetracker.store.patch import PATCH_OPERATIONS
+from valuetracker.store.targets import Target, chat, instance
+
+
+def _target(call: Call) -> Target:
+    """The instance or the chat that the path names."""
+    instance_id = call.path.get("instance")
+    return instance(instance_id) if instance_id is not None else chat(call.path["chat"])
 
 
 async def list_values(call: Call) -> Any:
@@ -45,7 +52,7 @@ async def list_values(call: Call) -> Any:
     Each key stands where it last came into being; an update keeps its place. An unknown
     instance has none. With `at`, as they were then, also of a deleted instance.
     """
-    return await call.read(data.list_values, call.path["instance"], call.query.get("at"))
+    return await call.read(data.list_values, _target(call), call.query.get("at"))
 
 
 async def find_value(call: Call) -> Any:
@@ -54,26 +61,22 @@ async def find_value(call: Call) -> Any:
 
     With `at`, as it was then.
     """
-    return await call.read(
-        data.find_value, call.path["instance"], call.path["key"], call.query.get("at")
-    )
+    return await call.read(data.find_value, _target(call), call.path["key"], call.query.get("at"))
 
 
 async def set_value(call: Call) -> Any:
     """Set one key."""
-    return await call.write(
-        data.set_value, call.path["instance"], call.body["key"], call.body["value"]
-    )
+    return await call.write(data.set_value, _target(call), call.body["key"], call.body["value"])
 
 
 async def remove_value(call: Call) -> Any:
     """Remove one key."""
-    return await call.write(data.remove_value, call.path["instance"], call.path["key"])
+    return await call.write(data.remove_value, _target(call), call.path["key"])
 
 
 async def clear_values(call: Call) -> Any:
     """Remove all keys of an instance."""
-    return await call.write(data.clear_values, call.path["instance"])
+    return await call.write(data.clear_values, _target(call))
 
 
 async def override_values(call: Call) -> Any:
@@ -82,7 +85,7 @@ async def override_values(call: Call) -> Any:
 
     Keys that stay keep their places. All of it happens, or nothing.
     """
-    return await call.write(data.override_values, call.path["instance"], call.values)
+    return await call.write(data.override_values, _target(call), call.values)
 
 
 async def merge_values(call: Call) -> Any:
@@ -91,12 +94,12 @@ async def merge_values(call: Call) -> Any:
 
     A value replaces the old one whole. All of it happens, or nothing.
     """
-    return await call.write(data.merge_values, call.path["instance"], call.values)
+    return await call.write(data.merge_values, _target(call), call.values)
 
 
 async def remove_values(call: Call) -> Any:
     """Remove the named keys; those that are not there are not counted."""
-    return await call.write(data.remove_values, call.path["instance"], call.body["keys"])
+    return await call.write(data.remove_values, _target(call), call.body["keys"])
 
 
 async def patch_values(call: Call) -> Any:
@@ -108,18 +111,18 @@ async def patch_values(call: Call) -> Any:
     `application/json-patch+json` (RFC 6902): paths begin with the key, as in
     `/outfit/top`; a failed `test` is `409`.
     """
-    instance_id = call.path["instance"]
+    target = _target(call)
     if call.media_type == JSON_PATCH:
         if not isinstance(call.document, list):
             raise InvalidPatch("A JSON Patch must be an array of operations.")
-        return await call.write(data.json_patch_values, instance_id, call.document)
+        return await call.write(data.json_patch_values, target, call.document)
     if call.media_type not in (MERGE_PATCH, "application/json"):
         raise UnsupportedMediaType(f"A patch is sent as {MERGE_PATCH} or {JSON_PATCH}.")
     if not isinstance(call.document, dict):
         raise InvalidBody("A merge patch of values must be a JSON object.")
     check_key_count(len(call.document))
     patch = {KEY.parse(key): value for key, value in call.document.items()}
-    return await call.write(data.merge_patch_values, instance_id, patch)
+    return await call.write(data.merge_patch_values, target, patch)
 
 
 MERGE_PATCH = "application/merge-patch+json"

@@ -49,7 +49,7 @@ async def list_events(call: Call) -> Stream:
     try:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
-        await extension.read_result(feed.list_entries, since, 0)
+        await extension.read_result(feed.list_revisions, since, 0)
     finally:
         # A reader does not use the extension in between: one that does not read what it is
         # sent must not keep it from being closed.
@@ -68,7 +68,7 @@ async def list_changes(call: Call) -> Any:
     extension = await call.service.extensions.enter(call.extension_id)
     try:
         since = _since(call, extension)
-        await extension.read_result(feed.list_entries, since, 0)
+        await extension.read_result(feed.list_revisions, since, 0)
         return await extension.feed.page(
             since, _filter(call), call.query.get("limit", 100), call.query.get("wait", 0)
         )

@@ -72,14 +72,19 @@ async def adopt(ledger: Ledger, transaction: Transaction) -> None:
         id, owner = _name(row["id"]), _name(row["character_id"])
         characters.setdefault(owner, PutCharacter(owner, None, created, updated))
         instances[id] = PutInstance(id, owner, None, _optional(row["name"]), created, updated)
-    values: list[SetValue] = []
+    values: list[tuple[str, str, str]] = []
     for instance_id, key, value, kind in await transaction.fetch_all(SELECT_DATA):
         id = _name(instance_id)
         if id not in instances:
             characters.setdefault(ORPHANED, PutCharacter(ORPHANED, None, at, at))
             instances[id] = PutInstance(id, ORPHANED, None, None, at, at)
-        values.append(SetValue(id, _name(key), _value(value, kind), op="adopt"))
-    changes: list[Change] = [*characters.values(), *instances.values(), *values]
+        values.append((id, _name(key), _value(value, kind)))
+    await ledger.apply([*characters.values(), *instances.values()])
+    changes: list[Change] = []
+    for id, key, text in values:
+        holder = await ledger.find_instance(id)
+        assert holder is not None
+        changes.append(SetValue(holder, key, text, op="adopt"))
     await ledger.apply(changes)
 
 

@@ -7,71 +7,170 @@ it was, with what came of it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from valuetracker.errors import ValueTooLarge, ValueTrackerError
+from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, ValueTrackerError
 from valuetracker.model import BatchAnswer
 from valuetracker.store.changes import Anchor, Change, RemoveValue, SetValue
-from valuetracker.store.data import get_instance_row
+from valuetracker.store.data import removable_keys
+from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.operations import ABSENT, OPERATIONS, Absent, apply_operation, contains
+from valuetracker.store.rows import HolderRow
+from valuetracker.store.story import has_dormant_change, is_hidden, make_chat, see
 from valuetracker.values import canonical
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 RESULT_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
 class Operation:
-    """One operation of a batch; `operand` is canonical text, `value` what it parses to."""
+    """
+    One operation of a batch; `operand` is canonical text.
+
+    Without an instance it is about the chat's own data.
+    """
 
     op: str
-    instance_id: str
+    instance_id: str | None
     key: str = ""
     operand: str | None = None
     anchor: Anchor | None = None
 
 
 async def run_batch(tx: Ledger, operations: list[Operation]) -> BatchAnswer:
-    batch = _Batch(tx)
-    results: list[dict[str, Any]] = []
-    for index, operation in enumerate(operations):
+    return await _run(tx, operations, None)
+
+
+async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[Operation]) -> BatchAnswer:
+    """The same, confined to a chat and its instances."""
+    await enter_chat(tx, chat_id)
+    await expect_chat(tx, chat_id)
+    return await _run(tx, operations, chat_id)
+
+
+async def _run(tx: Ledger, operations: list[Operation], chat_id: str | None) -> BatchAnswer:
+    batch = _Batch(tx, chat_id)
+    holders = await _each(operations, batch.holder)
+    await batch.see_places(operations, holders)
+    pairs = list(zip(operations, holders, strict=True))
+    results = await _each(pairs, batch.run)
+    await tx.apply(batch.changes)
+    return {"revision": (await tx.load_head()).revision, "results": results}
+
+
+async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> list[Done]:
+    """Do something for each; a refusal says for which it was."""
+    done: list[Done] = []
+    for index, item in enumerate(items):
         try:
-            results.append(await batch.run(operation))
+            done.append(await do(item))
         except ValueTrackerError as refusal:
             refusal.at_index(index)
             raise
-    revision = await tx.apply(batch.changes)
-    return {"revision": revision, "results": results}
+    return done
 
 
 class _Batch:
     """The values as the batch has them so far, and the changes that made them so."""
 
-    def __init__(self, tx: Ledger) -> None:
+    def __init__(self, tx: Ledger, chat_id: str | None) -> None:
         self._tx = tx
-        self._values: dict[tuple[str, str], str | None] = {}
+        # The chat it is confined to.
+        self._chat_id = chat_id
+        self._values: dict[tuple[int, str], str | None] = {}
         self._bytes = 0
         self.changes: list[Change] = []
+        self._seen = False
 
-    async def run(self, operation: Operation) -> dict[str, Any]:
-        await get_instance_row(self._tx, operation.instance_id)
+    async def see_places(
+        self, operations: list[Operation], holders: list[HolderRow | None]
+    ) -> None:
+        """See every place the batch is anchored to, before any of it is applied."""
+        self._seen = await self._changes_anything(operations, holders)
+        if self._seen:
+            for operation, holder in zip(operations, holders, strict=True):
+                if holder is not None:
+                    await see(self._tx, (holder, operation.anchor or self._tx.context.anchor))
+
+    async def _changes_anything(
+        self, operations: list[Operation], holders: list[HolderRow | None]
+    ) -> bool:
+        """Whether any operation will be logged: removals of what is not there are not."""
+        for operation, holder in zip(operations, holders, strict=True):
+            if operation.op not in ("remove", "clear"):
+                return True
+            if holder is not None:
+                keys = await removable_keys(self._tx, holder)
+                if keys and (operation.op == "clear" or operation.key in keys):
+                    return True
+        return False
+
+    async def run(self, item: tuple[Operation, HolderRow | None]) -> dict[str, Any]:
+        operation, holder = item
+        if holder is None:
+            return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
+        anchor = operation.anchor or self._tx.context.anchor
+        hidden = await self._is_hidden(holder, anchor)
         if operation.op == "clear":
-            return await self._clear(operation)
-        current = await self._current(operation.instance_id, operation.key)
+            return await self._clear(holder, anchor, hidden)
+        current = await self._current(holder, operation.key)
         if operation.op == "remove":
-            if current is not None:
-                self._remove(operation, operation.key)
-            return {"removed": current is not None}
-        assert operation.operand is not None
+            return await self._remove(holder, operation.key, anchor, current, hidden)
+        operand = operation.operand
+        assert operand is not None
+        if hidden:
+            after, before = operand, current
+            if operation.op == "set":
+                operand = None
+            self.changes.append(
+                SetValue(holder, operation.key, after, operation.op, operand, anchor)
+            )
+            if operation.op == "addToSet":
+                return {"added": False}
+            return {"value": orjson.Fragment(before if before is not None else "null")}
         if operation.op == "set":
-            self._set(operation, operation.operand, None)
-            return {"value": orjson.Fragment(operation.operand)}
-        return self._operate(operation, operation.operand, current)
+            self._set(holder, operation, operand, None, anchor)
+            return {"value": orjson.Fragment(operand)}
+        return self._operate(holder, operation, operand, current, anchor)
 
-    def _operate(self, operation: Operation, operand: str, current: str | None) -> dict[str, Any]:
+    async def holder(self, operation: Operation) -> HolderRow | None:
+        """What an operation is about; None if it removes from a chat that is not there."""
+        tx = self._tx
+        chat = await tx.find_chat(self._chat_id) if self._chat_id is not None else None
+        if operation.instance_id is None:
+            assert self._chat_id is not None
+            if chat is None and operation.op in ("remove", "clear"):
+                return None
+            chat = chat or await make_chat(tx, self._chat_id)
+            return await make_room(tx, chat, "chat")
+        holder = await tx.find_instance(operation.instance_id)
+        await tx.enter_holder(holder)
+        if holder is None:
+            raise InstanceNotFound()
+        if self._chat_id is not None and (chat is None or holder.chat != chat.number):
+            raise ChatMismatch("The instance is not of this chat.")
+        return holder
+
+    async def _is_hidden(self, holder: HolderRow, anchor: Anchor | None) -> bool:
+        # Nothing was seen for a batch that changes nothing.
+        return self._seen and await is_hidden(self._tx, holder, anchor)
+
+    def _operate(
+        self,
+        holder: HolderRow,
+        operation: Operation,
+        operand: str,
+        current: str | None,
+        anchor: Anchor | None,
+    ) -> dict[str, Any]:
         before: Any = ABSENT if current is None else orjson.loads(current)
         value = orjson.loads(operand)
         after = canonical(apply_operation(operation.op, before, value))
@@ -79,43 +178,55 @@ class _Batch:
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
             raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
-        self._set(operation, after, operand)
+        self._set(holder, operation, after, operand, anchor)
         if operation.op == "addToSet":
             return {"added": isinstance(before, Absent) or not contains(before, value)}
         return {"value": orjson.Fragment(after)}
 
-    async def _current(self, instance_id: str, key: str) -> str | None:
-        if (instance_id, key) not in self._values:
-            row = (await self._tx.load_values(instance_id, [key])).get(key)
-            self._values[instance_id, key] = row.value if row is not None else None
-        return self._values[instance_id, key]
+    async def _current(self, holder: HolderRow, key: str) -> str | None:
+        if (holder.number, key) not in self._values:
+            row = (await self._tx.load_rows(holder, [key]))[key]
+            self._values[holder.number, key] = row.value if row is not None else None
+        return self._values[holder.number, key]
 
-    async def _clear(self, operation: Operation) -> dict[str, Any]:
-        stored = [row.key for row in await self._tx.list_values(operation.instance_id)]
-        made = [key for instance, key in self._values if instance == operation.instance_id]
+    async def _clear(
+        self, holder: HolderRow, anchor: Anchor | None, hidden: bool
+    ) -> dict[str, Any]:
+        stored = await removable_keys(self._tx, holder)
+        made = [key for number, key in self._values if number == holder.number]
         removed = 0
         for key in dict.fromkeys([*stored, *made]):
-            if await self._current(operation.instance_id, key) is not None:
-                self._remove(operation, key)
-                removed += 1
+            current = await self._current(holder, key)
+            result = await self._remove(holder, key, anchor, current, hidden)
+            removed += result["removed"]
         return {"removedCount": removed}
 
-    def _set(self, operation: Operation, after: str, operand: str | None) -> None:
-        self._values[operation.instance_id, operation.key] = after
-        self.changes.append(
-            SetValue(
-                operation.instance_id,
-                operation.key,
-                after,
-                operation.op,
-                operand,
-                operation.anchor,
-            )
-        )
+    async def _remove(
+        self,
+        holder: HolderRow,
+        key: str,
+        anchor: Anchor | None,
+        current: str | None,
+        hidden: bool,
+    ) -> dict[str, Any]:
+        row = (await self._tx.load_rows(holder, [key]))[key]
+        dormant = row is not None and row.value is None and await has_dormant_change(self._tx, row)
+        if current is not None or dormant:
+            self.changes.append(RemoveValue(holder, key, anchor=anchor))
+        if not hidden:
+            self._values[holder.number, key] = None
+        return {"removed": current is not None and not hidden}
 
-    def _remove(self, operation: Operation, key: str) -> None:
-        self._values[operation.instance_id, key] = None
-        self.changes.append(RemoveValue(operation.instance_id, key, anchor=operation.anchor))
+    def _set(
+        self,
+        holder: HolderRow,
+        operation: Operation,
+        after: str,
+        operand: str | None,
+        anchor: Anchor | None,
+    ) -> None:
+        self._values[holder.number, operation.key] = after
+        self.changes.append(SetValue(holder, operation.key, after, operation.op, operand, anchor))
 
 
 # What a batch can do, and the field each takes its operand from.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from valuetracker.store.rows import ChatRow, HolderRow
+
 
 @dataclass(slots=True, frozen=True)
 class Anchor:
@@ -24,8 +26,9 @@ class Context:
 
     actor: str = "extension"
     anchor: Anchor | None = None
-    # The chat the caller believes to be in.
+    # The chat the caller believes to be in, and the session it was given for one.
     chat_id: str | None = None
+    session: str | None = None
     # The revision after which the caller has seen no change (`If-Match`).
     expected: int | None = None
     idempotency_key: str | None = None
@@ -37,29 +40,26 @@ NO_CONTEXT = Context()
 
 @dataclass(slots=True)
 class SetValue:
-    """A key of an instance gets a value; the instance must exist by then."""
+    """A key of a holder gets a value; `after` is what comes of it if it takes effect."""
 
-    instance_id: str
+    holder: HolderRow
     key: str
-    value: str
+    after: str
     op: str = "set"
     operand: str | None = None
-    # Where this one change is anchored, if elsewhere than its request.
+    # Where it is anchored; None for what belongs to no message.
     anchor: Anchor | None = None
-    # Some changes belong to no message, whatever the request says.
-    anchored: bool = True
 
 
 @dataclass(slots=True)
 class RemoveValue:
-    """A key of an instance goes, if it is there."""
+    """A key of a holder goes."""
 
-    instance_id: str
+    holder: HolderRow
     key: str
     op: str = "remove"
     operand: str | None = None
     anchor: Anchor | None = None
-    anchored: bool = True
 
 
 @dataclass(slots=True)
@@ -81,21 +81,46 @@ class DropCharacter:
 
 @dataclass(slots=True)
 class PutInstance:
-    """An instance comes into being or becomes this."""
+    """An instance comes into being or becomes this; `chat` is the number of a chat."""
 
     id: str
     character_id: str
-    chat_id: str | None
+    chat: int | None
     name: str | None
     created_at: str
     updated_at: str
+    origin: str | None = None
 
 
 @dataclass(slots=True)
 class DropInstance:
     """An instance goes; its values must have gone before."""
 
-    id: str
+    holder: HolderRow
 
 
-Change = SetValue | RemoveValue | PutCharacter | DropCharacter | PutInstance | DropInstance
+@dataclass(slots=True)
+class ChangeChat:
+    """A chat has become this; what the row says is what it is from now on."""
+
+    chat: ChatRow
+    op: str
+
+
+@dataclass(slots=True)
+class ChangeChain:
+    """The chain of a chat has changed, and perhaps nothing else."""
+
+    chat: ChatRow
+
+
+Change = (
+    SetValue
+    | RemoveValue
+    | PutCharacter
+    | DropCharacter
+    | PutInstance
+    | DropInstance
+    | ChangeChat
+    | ChangeChain
+)

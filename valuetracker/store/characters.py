@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-import orjson
-
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound, DatabaseDamaged
-from valuetracker.model import Character, FullCharacter, FullInstance, Instance, Success
+from valuetracker.model import Character, FullCharacter, FullInstance, Success
 from valuetracker.store import statements as sql
 from valuetracker.store.changes import DropCharacter, PutCharacter
-from valuetracker.store.instances import expect_character, removal_of
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import At, character_at, find_moment, instances_at, values_at
-from valuetracker.store.rows import (
-    CharacterRow,
-    DataRow,
-    InstanceRow,
-    former_values_record,
-    values_record,
+from valuetracker.store.instances import (
+    enter_instances_of,
+    expect_character,
+    full_former,
+    instance_record,
+    removal_of,
 )
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.log import At, character_at, find_moment, instances_at
+from valuetracker.store.rows import CharacterRow, DataRow, HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.tags import character_tag
 
 SELECT_CHARACTERS = Statement(
-    """
-    SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
-    FROM {schema}.characters ORDER BY place
-    """
+    f"SELECT {sql.names(sql.CHARACTERS)} FROM {{schema}}.characters WHERE gone = 0 ORDER BY place"
 )
 
 
@@ -41,12 +34,11 @@ async def list_characters(tx: Snapshot) -> list[Character]:
 
 # One statement for all values of a character, in the order of its answer.
 SELECT_VALUES_OF_CHARACTER = Statement(
-    """
-    SELECT data.cell, data.place, data.instance_id, data.key, data.value, data.revision,
-        data.checksum
-    FROM {schema}.instances JOIN {schema}.data ON data.instance_id = instances.id
-    WHERE instances.character_id = :character_id
-    ORDER BY instances.place, data.place
+    f"""
+    SELECT {sql.names(sql.DATA, "data")}
+    FROM {{schema}}.holders JOIN {{schema}}.data ON data.holder = holders.number
+    WHERE character_id = :character_id AND gone = 0 AND value IS NOT NULL
+    ORDER BY holders.place, data.place
     """
 )
 
@@ -59,19 +51,24 @@ async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -
     if character is None:
         raise CharacterNotFound()
     instances = [
-        InstanceRow(*row).verify()
+        HolderRow(*row).verify()
         for row in await tx.fetch_all(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
     ]
     character.verify_instances(len(instances))
-    values: dict[str, list[DataRow]] = {instance.id: [] for instance in instances}
+    values: dict[int, list[DataRow]] = {instance.number: [] for instance in instances}
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHARACTER, character_id=character_id):
         value = DataRow(*row).verify()
-        values[value.instance_id].append(value)
+        values[value.holder].append(value)
     tx.etag = max([character.revision, *(instance.revision for instance in instances)])
     full: list[FullInstance] = []
     for instance in instances:
-        instance.verify_values(values[instance.id])
-        full.append({"instance": instance.record(), "data": values_record(values[instance.id])})
+        instance.verify_values(values[instance.number])
+        full.append(
+            {
+                "instance": await instance_record(tx, instance),
+                "data": values_record(values[instance.number]),
+            }
+        )
     return {"character": character.record(), "instances": full}
 
 
@@ -81,15 +78,7 @@ async def _get_character_at(tx: Snapshot, character_id: str, at: At) -> FullChar
     character = await character_at(tx, character_id, moment)
     if character is None:
         raise CharacterNotFound()
-    instances: list[FullInstance] = []
-    for change in await instances_at(tx, character_id, moment):
-        values = await values_at(tx, change.owner, moment)
-        instances.append(
-            {
-                "instance": cast(Instance, orjson.Fragment(change.after or "null")),
-                "data": former_values_record(values),
-            }
-        )
+    instances = [full_former(each) for each in await instances_at(tx, character_id, moment)]
     return {"character": character, "instances": instances}
 
 
@@ -116,8 +105,8 @@ async def put_character(tx: Ledger, character_id: str, name: str | None) -> Char
 async def delete_character(tx: Ledger, character_id: str) -> Success:
     if await tx.find_character(character_id) is None:
         raise CharacterNotFound()
+    instances = await enter_instances_of(tx, character_id)
     await expect_character(tx, character_id)
-    instances = await tx.list_instances_of(character_id)
-    changes = [change for each in instances for change in await removal_of(tx, each.id)]
+    changes = [change for each in instances for change in await removal_of(tx, each)]
     await tx.apply([*changes, DropCharacter(character_id)])
     return {"success": True}

@@ -1,5 +1,5 @@
 """
-Folding the log: below a cutoff only the state is kept, one `base` per row.
+Folding the log: below a cutoff only the state is kept, one `base` per key.
 
 The state at the cutoff and everything after it can be read as before; what lay further
 back is gone, and so are the changes that had not taken effect by then.
@@ -12,9 +12,17 @@ from datetime import UTC, datetime, timedelta
 
 from valuetracker.engine.statement import Statement
 from valuetracker.model import Compaction, moment
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import (
+    BETWEEN_CHANGES,
+    FLIPPABLE,
+    EntryRow,
+    decode_records,
+    encode_record,
+)
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import find_moment
-from valuetracker.store.rows import ChangeRow, Head
+from valuetracker.store.log import Moment, find_moment, state_at
+from valuetracker.store.rows import Head
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,59 +33,29 @@ class Keep:
     days: float | None = None
 
 
-# The last effective change of every cell up to the cutoff.
-SELECT_BASES = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
-    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
-    WHERE changes.change IN (
-        SELECT max(last.change) FROM {schema}.changes AS last
-        WHERE last.change <= :until AND last.effect = 1 GROUP BY last.cell
-    )
+# The last entry of every subject up to the cutoff.
+SELECT_LAST_ENTRIES = Statement(
+    f"""
+    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries WHERE entry IN (
+        SELECT max(entry) FROM {{schema}}.entries WHERE entry <= :until GROUP BY subject
+    ) ORDER BY entry
     """
 )
 
-UPDATE_TO_BASE = Statement(
+# How many entries are counted at once.
+CHUNK = 1_000
+
+SELECT_FOLDED = Statement(
     """
-    UPDATE {schema}.changes SET op = :op, operand = :operand, message_id = :message_id,
-        swipe = :swipe, live = :live, checksum = :checksum
-    WHERE change = :change
-    """,
-    postgres="""
-    UPDATE {schema}.changes SET op = new.op, operand = new.operand,
-        message_id = new.message_id, swipe = new.swipe,
-        live = new.live, checksum = new.checksum
-    FROM unnest(:op::text[], :operand::text[], :message_id::text[], :swipe::text[], :live::bigint[],
-        :checksum::bigint[], :change::bigint[])
-        AS new (op, operand, message_id, swipe, live, checksum, change)
-    WHERE changes.change = new.change
-    """,
-)
-
-COUNT_FOLDED = Statement(
-    "SELECT count(*) FROM {schema}.changes WHERE change <= :until AND op <> 'base'"
-)
-
-DELETE_FOLDED = Statement("DELETE FROM {schema}.changes WHERE change <= :until AND op <> 'base'")
-
-# A base whose row has been removed since the last compaction, or changed and folded anew.
-DELETE_OLD_BASES = Statement(
-    """
-    DELETE FROM {schema}.changes WHERE change <= :until AND op = 'base' AND change NOT IN (
-        SELECT max(change) FROM {schema}.changes WHERE change <= :until AND effect = 1
-        GROUP BY cell
-    )
+    SELECT entry, changes FROM {schema}.entries
+    WHERE entry > :since AND entry <= :until ORDER BY entry LIMIT :count
     """
 )
+DELETE_ENTRIES = Statement("DELETE FROM {schema}.entries WHERE entry <= :until")
+DELETE_KEYFRAMES = Statement("DELETE FROM {schema}.keyframes WHERE entry <= :until")
 
-# The revision that is the cutoff stays: it says when the state it names was.
-DELETE_REVISIONS = Statement(
-    """
-    DELETE FROM {schema}.revisions WHERE revision < (
-        SELECT max(revision) FROM {schema}.revisions WHERE revision <= :revision
-    )
-    """
+SELECT_REVISION_BEFORE = Statement(
+    "SELECT entry FROM {schema}.entries WHERE at <= :at ORDER BY entry DESC LIMIT 1"
 )
 
 
@@ -86,20 +64,60 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     cutoff = await _cutoff(tx, head, keep)
     if cutoff <= head.oldest:
         return {"oldest": head.oldest, "removed": 0}
-    until = (await find_moment(tx, cutoff)).change
-    await tx.execute(DELETE_OLD_BASES, until=until)
-    bases = [ChangeRow(*row).verify() for row in await tx.fetch_all(SELECT_BASES, until=until)]
-    kept = [base for base in bases if base.after is not None]
-    for base in kept:
-        base.op, base.operand, base.live = "base", None, 1
-        base.message_id = base.swipe = None
-        base.seal()
-    await tx.execute_many(UPDATE_TO_BASE, kept)
-    row = await tx.fetch_one(COUNT_FOLDED, until=until)
-    await tx.execute(DELETE_FOLDED, until=until)
-    await tx.execute(DELETE_REVISIONS, revision=cutoff)
+    at = await find_moment(tx, cutoff)
+    bases, kept = await _bases(tx, at)
+    before = await _count(tx, at)
+    await tx.execute(DELETE_ENTRIES, until=at.entry)
+    await tx.execute(DELETE_KEYFRAMES, until=at.entry)
+    await tx.execute_many(sql.INSERT_ENTRY, bases)
     await tx.set_oldest(cutoff)
-    return {"oldest": cutoff, "removed": row[0] if row is not None else 0}
+    return {"oldest": cutoff, "removed": max(before - kept, 0)}
+
+
+async def _count(tx: Ledger, at: Moment) -> int:
+    """How many changes there are up to then."""
+    count = since = 0
+    while True:
+        rows = await tx.fetch_all(SELECT_FOLDED, since=since, until=at.entry, count=CHUNK)
+        for entry, changes in rows:
+            since = entry
+            count += sum(1 for record in decode_records(changes) if record.op != "base")
+        if len(rows) < CHUNK:
+            return count
+
+
+async def _bases(tx: Ledger, at: Moment) -> tuple[list[EntryRow], int]:
+    """For every subject that was there, its state in place of the last entry it had."""
+    bases: list[EntryRow] = []
+    kept = 0
+    last: EntryRow | None = None
+    for row in await tx.fetch_all(SELECT_LAST_ENTRIES, until=at.entry):
+        entry = last = EntryRow(*row).verify()
+        state = await state_at(tx, entry.subject, at)
+        records = [record for record in state.values() if record.after is not None]
+        kept += sum(1 for record in records if record.op != "base")
+        if records:
+            records.sort(key=lambda record: record.place)
+            bases.append(_base(entry, [_base_record(r.key, r.place, r.after) for r in records]))
+    if last is not None and (not bases or bases[-1].entry != last.entry):
+        # Nothing is left of it, but it says when the state was.
+        bases.append(_base(last, []))
+    for base in bases:
+        # What is folded is one moment, that of the last of it.
+        base.at = bases[-1].at
+        base.seal()
+    return bases, kept
+
+
+def _base_record(key: str, place: int, after: str | None) -> str:
+    return encode_record(key, "base", 0, place, after, None)
+
+
+def _base(entry: EntryRow, records: list[str]) -> EntryRow:
+    entry.changes = BETWEEN_CHANGES.join(records)
+    entry.place, entry.effect, entry.standing = None, 1, FLIPPABLE
+    entry.seal()
+    return entry
 
 
 async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:
@@ -112,11 +130,4 @@ async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:
         # Longer than there has been time: everything is kept.
         return head.oldest
     row = await tx.fetch_one(SELECT_REVISION_BEFORE, at=moment(since))
-    return row[0] if row is not None else head.oldest
-
-
-SELECT_REVISION_BEFORE = Statement(
-    """
-    SELECT revision FROM {schema}.revisions WHERE at <= :at ORDER BY revision DESC LIMIT 1
-    """
-)
+    return EntryRow.revision_of(row[0]) if row is not None else head.oldest

@@ -64,7 +64,7 @@ class Extension:
     def apply_commit(self, commit: Commit | None) -> None:
         """Told by the engine, on the event loop, in order, before any answer goes out."""
         if commit is not None:
-            if commit.revision - len(commit.revisions) != self.revision:
+            if commit.revision - commit.revisions != self.revision:
                 # Some before it were committed without our hearing of it.
                 commit.tags = None
             self.revision = commit.revision
@@ -102,7 +102,7 @@ class Extension:
             await self._next_commit()
         if isinstance(result, ValueTrackerError):
             raise result
-        keepable = commits == self._commits and revision == self.revision
+        keepable = snapshot.keepable and commits == self._commits and revision == self.revision
         tags = frozenset(snapshot.tags or {EVERYTHING})
         return Reading(result, revision, snapshot.etag, tags, keepable)
 

@@ -21,10 +21,12 @@ import orjson
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import RevisionUnknown, ValueTrackerError
 from valuetracker.model import FeedChange, FeedEvent, FeedPage
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import DERIVED, EntryRow, Record, first_of, last_of
 from valuetracker.store.history import anchor_record
 from valuetracker.store.ledger import Commit
 from valuetracker.store.log import check_not_compacted
-from valuetracker.store.rows import ChangeRow, RevisionRow
+from valuetracker.store.rooms import shown_key
 from valuetracker.store.snapshot import Snapshot
 
 HEARTBEAT_SECONDS = 15.0
@@ -49,7 +51,13 @@ JOINED = 64
 OVERFLOW = b"event: overflow\ndata: {}\n\n"
 GONE = b"event: gone\ndata: {}\n\n"
 
-Entry = tuple[RevisionRow, list[ChangeRow]]
+
+@dataclass(slots=True)
+class Revision:
+    """One revision: everything that one request changed."""
+
+    revision: int
+    entries: list[EntryRow]
 
 
 class Source(Protocol):
@@ -66,59 +74,52 @@ class Filter:
 
     instance_id: str | None = None
     key: str | None = None
+    # By the number of the chat, which outlives its names; 0 is none that is known.
+    chat: int | None = None
 
     @property
     def everything(self) -> bool:
-        return self.instance_id is None and self.key is None
+        return self.instance_id is None and self.key is None and self.chat is None
 
-    def wants(self, change: ChangeRow) -> bool:
-        if self.instance_id is not None and (
-            change.owner != self.instance_id or change.space not in ("data", "instance")
-        ):
+    def wants_entry(self, entry: EntryRow) -> bool:
+        if self.chat is not None and entry.chat != self.chat:
             return False
-        return self.key is None or (change.key == self.key and change.space == "data")
+        return self.instance_id is None or (
+            entry.id == self.instance_id and entry.space == "instance"
+        )
+
+    def wants(self, entry: EntryRow, record: Record) -> bool:
+        return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
 
-SELECT_REVISIONS_AFTER = Statement(
-    """
-    SELECT revision, at, actor, first, changes, checksum FROM {schema}.revisions
-    WHERE revision > :since ORDER BY revision LIMIT :count
-    """
+SELECT_NEXT = Statement(
+    "SELECT entry FROM {schema}.entries WHERE entry >= :since ORDER BY entry LIMIT 1"
 )
-
-SELECT_CHANGES_BETWEEN = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
-    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
-    WHERE change BETWEEN :first_change AND :last_change ORDER BY change
-    """
-)
+SELECT_ENTRIES_BETWEEN = sql.entries("WHERE entry BETWEEN :since AND :until ORDER BY entry")
 
 
-async def list_entries(tx: Snapshot, since: int, count: int) -> list[Entry]:
-    """The revisions after `since`, with their changes, at most so many."""
+async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
+    """The revisions after `since`, with their entries, at most so many."""
     check_since(tx.head.revision, since)
     check_not_compacted(tx.head, since)
-    revisions = [
-        RevisionRow(*row).verify()
-        for row in await tx.fetch_all(SELECT_REVISIONS_AFTER, since=since, count=count)
-    ]
-    if not revisions:
+    # Numbers may have been skipped; there is nothing to tell of those.
+    row = await tx.fetch_one(SELECT_NEXT, since=first_of(since + 1))
+    if row is None:
         return []
-    last = revisions[-1]
+    first = EntryRow.revision_of(row[0])
     rows = await tx.fetch_all(
-        SELECT_CHANGES_BETWEEN,
-        first_change=revisions[0].first,
-        last_change=last.first + last.changes - 1,
+        SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(first + count - 1)
     )
-    changes = [ChangeRow(*row).verify() for row in rows]
-    entries: list[Entry] = []
-    position = 0
-    for revision in revisions:
-        entries.append((revision, changes[position : position + revision.changes]))
-        position += revision.changes
-    return entries
+    return by_revision([EntryRow(*row).verify() for row in rows])
+
+
+def by_revision(entries: list[EntryRow]) -> list[Revision]:
+    revisions: list[Revision] = []
+    for entry in entries:
+        if not revisions or revisions[-1].revision != entry.revision:
+            revisions.append(Revision(entry.revision, []))
+        revisions[-1].entries.append(entry)
+    return revisions
 
 
 def check_since(head: int, since: int) -> None:
@@ -131,7 +132,7 @@ class Feed:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._recent: deque[tuple[Entry, bytes]] = deque()
+        self._recent: deque[tuple[Revision, bytes]] = deque()
         self._recent_bytes = 0
         # What readers that are equally far get, made once for all of them.
         self._joined: dict[int, tuple[bytes, int]] = {}
@@ -155,20 +156,16 @@ class Feed:
     def committed(self, commit: Commit) -> None:
         if not self._readers:
             return
+        revisions = by_revision(commit.entries)
         if self._recent and (
-            not commit.revisions
-            or commit.revisions[0].revision != self._recent[-1][0][0].revision + 1
+            not revisions or revisions[0].revision != self._recent[-1][0].revision + 1
         ):
             # A gap: what lies in it is in the log only.
             self._recent.clear()
             self._recent_bytes = 0
-        position = 0
-        for revision in commit.revisions:
-            stored = commit.changes[position : position + revision.changes]
-            changes = [ChangeRow(*change) for change in stored]
-            position += revision.changes
-            event = event_bytes(event_record((revision, changes), Filter()))
-            self._recent.append(((revision, changes), event))
+        for revision in revisions:
+            event = event_bytes(event_record(revision, Filter()))
+            self._recent.append((revision, event))
             self._recent_bytes += len(event)
         while self._recent and self._recent_bytes > IN_MEMORY_BYTES:
             self._recent_bytes -= len(self._recent.popleft()[1])
@@ -265,7 +262,7 @@ class Feed:
         with self.reader():
             while True:
                 wakeup = self._wakeup
-                entries, since = await self._next_entries(since, limit)
+                entries, since = await self._next_revisions(since, limit)
                 items = [
                     event
                     for event in (event_record(entry, wanted) for entry in entries)
@@ -280,7 +277,7 @@ class Feed:
 
     async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
         if not wanted.everything:
-            entries, since = await self._next_entries(since, FROM_LOG)
+            entries, since = await self._next_revisions(since, FROM_LOG)
             return _joined_events(entries, wanted), since
         joined = self._joined.get(since)
         if joined is not None:
@@ -289,7 +286,7 @@ class Feed:
         if recent is not None:
             joined = b"".join(event for _, event in recent), self._last(recent, since)
         else:
-            entries, last = await self._next_entries(since, FROM_LOG)
+            entries, last = await self._next_revisions(since, FROM_LOG)
             joined = _joined_events(entries, wanted), last
         if len(joined[0]) <= IN_MEMORY_BYTES:
             if len(self._joined) >= JOINED:
@@ -297,7 +294,7 @@ class Feed:
             self._joined[since] = joined
         return joined
 
-    async def _next_entries(self, since: int, limit: int) -> tuple[list[Entry], int]:
+    async def _next_revisions(self, since: int, limit: int) -> tuple[list[Revision], int]:
         recent = self._after(since)
         if recent is not None:
             entries = [entry for entry, _ in recent][:limit]
@@ -305,36 +302,36 @@ class Feed:
             # The database is being closed; whoever is behind goes on after reconnecting.
             return [], max(since, self._source.revision)
         else:
-            entries = await self._source.read_result(list_entries, since, limit)
+            entries = await self._source.read_result(list_revisions, since, limit)
             # The file may be ahead of what has been applied here.
-            entries = [entry for entry in entries if entry[0].revision <= self._source.revision]
+            entries = [entry for entry in entries if entry.revision <= self._source.revision]
         if not entries:
             # Numbers that were skipped have no entries; nothing is left up to the head.
             return [], max(since, self._source.revision)
-        return entries, entries[-1][0].revision
+        return entries, entries[-1].revision
 
-    def _after(self, since: int) -> list[tuple[Entry, bytes]] | None:
+    def _after(self, since: int) -> list[tuple[Revision, bytes]] | None:
         """What came after `since`, if memory reaches back that far."""
         if since == self._source.revision:
             return []
-        if not self._recent or self._recent[0][0][0].revision > since + 1:
+        if not self._recent or self._recent[0][0].revision > since + 1:
             return None
-        if self._recent[-1][0][0].revision < self._source.revision:
+        if self._recent[-1][0].revision < self._source.revision:
             return None
         # The newest are at the right end, and few are new.
-        found: list[tuple[Entry, bytes]] = []
+        found: list[tuple[Revision, bytes]] = []
         for each in reversed(self._recent):
-            if each[0][0].revision <= since:
+            if each[0].revision <= since:
                 break
             found.append(each)
         return found[::-1]
 
     @staticmethod
-    def _last(recent: list[tuple[Entry, bytes]], since: int) -> int:
-        return recent[-1][0][0].revision if recent else since
+    def _last(recent: list[tuple[Revision, bytes]], since: int) -> int:
+        return recent[-1][0].revision if recent else since
 
 
-def _joined_events(entries: list[Entry], wanted: Filter) -> bytes:
+def _joined_events(entries: list[Revision], wanted: Filter) -> bytes:
     events = (event_record(entry, wanted) for entry in entries)
     return b"".join(event_bytes(event) for event in events if event["changes"] or wanted.everything)
 
@@ -348,39 +345,67 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-def event_record(entry: Entry, wanted: Filter) -> FeedEvent:
-    revision, rows = entry
-    changes = [_change_record(row) for row in rows if wanted.wants(row)]
-    chats = {row.chat_id for row in rows}
-    anchors = {(row.message_id, row.swipe) for row in rows}
+def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
+    entries = revision.entries
+    changes = [
+        _change_record(entry, record)
+        for entry in entries
+        if wanted.wants_entry(entry)
+        for record in entry.records
+        if wanted.wants(entry, record)
+    ]
+    chats = {entry.chat for entry in entries}
+    anchors = {entry.place for entry in entries}
+    first = entries[0]
     return {
         "revision": revision.revision,
-        "at": revision.at,
-        "actor": revision.actor,
+        "at": first.at,
+        "actor": first.actor,
         # What the changes have in common; each also says its own.
-        "chatId": rows[0].chat_id if rows and len(chats) == 1 else None,
-        "anchor": anchor_record(rows[0]) if rows and len(anchors) == 1 else None,
+        "chatId": first.chat_id if len(chats) == 1 else None,
+        "anchor": anchor_record(first) if len(anchors) == 1 else None,
         "changes": changes,
     }
 
 
-def _change_record(row: ChangeRow) -> FeedChange:
+def _change_record(entry: EntryRow, row: Record) -> FeedChange:
     record: FeedChange = {
-        "instanceId": None if row.space == "character" else row.owner,
-        "key": row.key or None,
+        "instanceId": entry.id if entry.space == "instance" else None,
+        "key": shown_key(entry.space, row.key),
         "op": row.op,
-        "live": bool(row.live),
-        "chatId": row.chat_id,
-        "anchor": anchor_record(row),
+        "live": entry.is_live or row.op in DERIVED,
+        "chatId": entry.chat_id,
+        "anchor": anchor_record(entry),
     }
-    if row.space == "character":
-        record["characterId"] = row.owner
-    elif row.space == "instance":
-        record["characterId"] = row.parent
-    if not row.effect:
+    after = row.after
+    if entry.space in ("series", "processed"):
+        record["space"] = entry.space
+    if entry.space == "character":
+        record["characterId"] = entry.id
+    elif entry.space == "instance" and not row.key:
+        shape = orjson.loads(row.after or row.operand or "null")
+        record["characterId"] = shape["characterId"]
+        if after is not None:
+            after = orjson.dumps(_instance_record(shape, entry.chat_id)).decode()
+    if not entry.effect:
         record["value"] = orjson.Fragment(row.operand or "null")
-    elif row.after is not None and _fits(row.after):
-        record["after"] = orjson.Fragment(row.after)
+    elif after is not None and _fits(after):
+        record["after"] = orjson.Fragment(after)
+    return record
+
+
+def _instance_record(shape: dict[str, Any], chat_id: str | None) -> dict[str, Any]:
+    """An instance as it is answered; its chat is that of the entry."""
+    record = {
+        "id": shape["id"],
+        "characterId": shape["characterId"],
+        "name": shape["name"],
+        "chatId": chat_id if shape["chat"] is not None else None,
+        "createdAt": shape["createdAt"],
+        "updatedAt": shape["updatedAt"],
+    }
+    if shape["origin"] is not None:
+        record["origin"] = shape["origin"]
     return record
 
 

@@ -1,7 +1,8 @@
-"""What happened to an instance, and what differs between two moments of it."""
+"""What happened to an instance or a chat, and what differs between two moments of it."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,77 +10,46 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.model import Difference, History, HistoryItem
-from valuetracker.store.log import At, Reader, find_change, find_moment, values_at
-from valuetracker.store.rows import ChangeRow
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import EntryRow, Record, encode_name, last_of
+from valuetracker.store.log import (
+    At,
+    Moment,
+    Reader,
+    chat_instances_at,
+    find_moment,
+    instance_record,
+    state_until,
+    values_at,
+)
+from valuetracker.store.replay import Replay
+from valuetracker.store.rooms import ROOMS, shown_key
+from valuetracker.store.rows import ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
 
-# Each key's own page, from the index, and of those the page of the whole. `base` rows are
-# what was folded: a state, not something that happened.
-SELECT_HISTORY_UP = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
-    FROM {schema}.cells
-    CROSS JOIN {schema}.changes
-    JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND space IN ('data', 'instance')
-        AND changes.change IN (
-            SELECT own.change FROM {schema}.changes AS own
-            WHERE own.cell = cells.cell AND own.op <> 'base'
-                AND own.change BETWEEN :first_change AND :last_change
-            ORDER BY own.change LIMIT :count
-        )
-    ORDER BY changes.change LIMIT :count
-    """
-)
+# How many entries are read at once.
+CHUNK = 200
 
-SELECT_HISTORY_DOWN = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
-    FROM {schema}.cells
-    CROSS JOIN {schema}.changes
-    JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE owner = :owner AND space IN ('data', 'instance')
-        AND changes.change IN (
-            SELECT own.change FROM {schema}.changes AS own
-            WHERE own.cell = cells.cell AND own.op <> 'base'
-                AND own.change BETWEEN :first_change AND :last_change
-            ORDER BY own.change DESC LIMIT :count
-        )
-    ORDER BY changes.change DESC LIMIT :count
-    """
-)
+_RANGE = "entry BETWEEN :since AND :until AND strpos(changes, :needle) > 0 ORDER BY entry"
 
-SELECT_HISTORY_OF_KEY_UP = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
-    FROM {schema}.changes
-    JOIN {schema}.cells ON cells.cell = changes.cell
-    JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE changes.cell = (
-        SELECT cell FROM {schema}.cells
-        WHERE owner = :owner AND key = :key AND space = 'data'
-    ) AND change BETWEEN :first_change AND :last_change AND op <> 'base'
-    ORDER BY change LIMIT :count
-    """
-)
 
-SELECT_HISTORY_OF_KEY_DOWN = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key, at, actor
-    FROM {schema}.changes
-    JOIN {schema}.cells ON cells.cell = changes.cell
-    JOIN {schema}.revisions ON revisions.revision = changes.revision
-    WHERE changes.cell = (
-        SELECT cell FROM {schema}.cells
-        WHERE owner = :owner AND key = :key AND space = 'data'
-    ) AND change BETWEEN :first_change AND :last_change AND op <> 'base'
-    ORDER BY change DESC LIMIT :count
-    """
-)
+def _pages(scope: str, order: str) -> Statement:
+    """The entries of a scope that may speak of what is asked for."""
+    postgres = f"WHERE entries.{scope} = :scope AND {_RANGE} {order} LIMIT :count"
+    return sql.entries(postgres.replace("strpos", "instr"), postgres)
+
+
+PAGES = {
+    (scope, order): _pages(scope, order) for scope in ("subject", "chat") for order in ("", "DESC")
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Cursor:
+    """The last change of a page: its entry, and where in it."""
+
+    entry: int
+    index: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,98 +61,227 @@ class Page:
     before: At | None = None
     limit: int = 100
     descending: bool = True
-    # The last change of the page before.
-    cursor: int | None = None
+    cursor: Cursor | None = None
 
 
 async def list_history(tx: Snapshot, instance_id: str, page: Page) -> History:
     first, last = await _bounds(tx, page)
-    if page.key is None:
-        statement = SELECT_HISTORY_DOWN if page.descending else SELECT_HISTORY_UP
-        named: dict[str, Any] = {}
-    else:
-        statement = SELECT_HISTORY_OF_KEY_DOWN if page.descending else SELECT_HISTORY_OF_KEY_UP
-        named = {"key": page.key}
-    # One more than asked for, to know whether there is a next page.
-    rows = await tx.fetch_all(
-        statement,
-        owner=instance_id,
-        first_change=first,
-        last_change=last,
-        count=page.limit + 1,
-        **named,
-    )
-    items = [
-        await _item(tx, ChangeRow(*row[:-2]).verify(), *row[-2:]) for row in rows[: page.limit]
-    ]
-    more = len(rows) > page.limit
-    return {"items": items, "next": str(rows[page.limit - 1][0]) if more else None}
+    holder = await tx.find_any_holder("instance", instance_id)
+    if holder is None:
+        return {"items": [], "next": None}
+    return await _list(tx, "subject", holder.number, page, first, last)
+
+
+async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
+    """What happened in a chat: to its own data, and to the instances it has or had."""
+    first, last = await _bounds(tx, page)
+    chat = await tx.find_any_chat(chat_id)
+    if chat is None:
+        return {"items": [], "next": None}
+    return await _list(tx, "chat", chat.number, page, first, last)
+
+
+async def _list(
+    tx: Snapshot, scope: str, number: int, page: Page, first: int, last: int
+) -> History:
+    replay = Replay(tx)
+    items: list[HistoryItem] = []
+    cursor: Cursor | None = None
+    async for entry, index, record in _changes(tx, scope, number, page, first, last):
+        # One more than asked for, to know whether there is a next page.
+        if len(items) == page.limit:
+            assert cursor is not None
+            return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
+        item = await _item(tx, replay, entry, index, record)
+        if scope == "chat":
+            item["chatId"] = entry.chat_id
+        items.append(item)
+        cursor = Cursor(entry.entry, index)
+    return {"items": items, "next": None}
+
+
+async def _changes(
+    tx: Snapshot, scope: str, number: int, page: Page, first: int, last: int
+) -> AsyncIterator[tuple[EntryRow, int, Record]]:
+    """The changes of a page and after it, in its order."""
+    statement = PAGES[scope, "DESC" if page.descending else ""]
+    # `base` is what was folded: a state, not something that happened. An empty text is
+    # found nowhere by one engine and everywhere by the other.
+    needle = encode_name(page.key) if page.key is not None else "\x1f"
+    if page.cursor is not None:
+        first, last = (
+            (first, min(last, page.cursor.entry))
+            if page.descending
+            else (max(first, page.cursor.entry), last)
+        )
+    while True:
+        rows = await tx.fetch_all(
+            statement, scope=number, since=first, until=last, needle=needle, count=CHUNK
+        )
+        for row in rows:
+            entry = EntryRow(*row).verify()
+            numbered = list(enumerate(entry.records))
+            for index, record in reversed(numbered) if page.descending else numbered:
+                if record.op != "base" and _is_wanted(page, entry, index, record):
+                    yield entry, index, record
+        if len(rows) < CHUNK:
+            return
+        if page.descending:
+            last = rows[-1][0] - 1
+        else:
+            first = rows[-1][0] + 1
+
+
+def _is_wanted(page: Page, entry: EntryRow, index: int, record: Record) -> bool:
+    if page.key is not None and record.key != page.key:
+        return False
+    if page.cursor is None or entry.entry != page.cursor.entry:
+        return True
+    return index < page.cursor.index if page.descending else index > page.cursor.index
 
 
 async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
-    first, last = 1, (await tx.load_head()).change
+    first, last = 1, last_of((await tx.load_head()).revision)
     if page.after is not None:
-        first = (await find_moment(tx, page.after)).change + 1
+        first = (await find_moment(tx, page.after)).entry + 1
     if page.before is not None:
         before = page.before if isinstance(page.before, str) else max(page.before - 1, 0)
-        last = (await find_moment(tx, before)).change
-    if page.cursor is not None:
-        if page.descending:
-            last = min(last, page.cursor - 1)
-        else:
-            first = max(first, page.cursor + 1)
+        last = (await find_moment(tx, before)).entry
     return first, last
 
 
-async def _item(tx: Reader, change: ChangeRow, at: str, actor: str) -> HistoryItem:
+async def _item(
+    tx: Reader, replay: Replay, entry: EntryRow, index: int, record: Record
+) -> HistoryItem:
     item: HistoryItem = {
-        "revision": change.revision,
-        "at": at,
-        "actor": actor,
-        "instanceId": change.owner,
-        "key": change.key or None,
-        "op": change.op,
-        "anchor": anchor_record(change),
-        "live": bool(change.live),
+        "revision": entry.revision,
+        "at": entry.at,
+        "actor": entry.actor,
+        "instanceId": entry.id if entry.space == "instance" else None,
+        "key": shown_key(entry.space, record.key),
+        "op": record.op,
+        "anchor": anchor_record(entry),
+        "live": entry.is_live,
     }
-    if change.space == "instance":
-        item["characterId"] = change.parent
-        item["chatId"] = change.chat_id
-    if not change.effect:
-        item["value"] = orjson.Fragment(change.operand or "null")
+    if entry.space in ("series", "processed"):
+        item["space"] = entry.space
+    if not record.key and entry.space == "instance":
+        shape = orjson.loads(record.after or record.operand or "null")
+        item["characterId"] = shape["characterId"]
+        item["chatId"] = await tx.chat_id(shape["chat"])
+    if not entry.effect:
+        item["value"] = orjson.Fragment(record.operand or "null")
         return item
-    before = await find_change(tx, change.space, change.owner, change.key, change.change - 1)
-    if before is not None and before.after is not None:
-        item["before"] = orjson.Fragment(before.after)
-    if change.after is not None:
-        item["after"] = orjson.Fragment(change.after)
+    before = await _before(tx, replay, entry, index, record)
+    if before is not None:
+        item["before"] = await shown_value(tx, entry, record.key, before)
+    if record.after is not None:
+        item["after"] = await shown_value(tx, entry, record.key, record.after)
     return item
 
 
-def anchor_record(change: ChangeRow) -> Any:
-    if change.message_id is None:
+async def _before(
+    tx: Reader, replay: Replay, entry: EntryRow, index: int, record: Record
+) -> str | None:
+    """What a key was before a change of it."""
+    for earlier in reversed(entry.records[:index]):
+        if earlier.key == record.key:
+            return earlier.after
+    if not record.key:
+        state = await state_until(tx, entry.subject, entry.entry - 1)
+        return state[""].after if "" in state else None
+    oldest = (await tx.load_head()).oldest
+    revision = entry.revision
+    while revision:
+        previous = 0
+        for other in await replay.entries(entry.subject, revision, oldest):
+            for each in reversed(other.records):
+                if each.key == record.key:
+                    previous = each.previous
+                    if other.entry < entry.entry and other.effect:
+                        return each.after
+        revision = previous if revision > oldest else 0
+    return None
+
+
+async def shown_value(tx: Reader, entry: EntryRow, key: str, text: str) -> Any:
+    """A value of the log as it is answered."""
+    if key or entry.space != "instance":
+        return orjson.Fragment(text)
+    return await instance_record(tx, orjson.loads(text))
+
+
+def anchor_record(entry: EntryRow) -> Any:
+    if entry.message_id is None:
         return None
-    return {"messageId": change.message_id, "swipe": change.swipe}
+    return {"messageId": entry.message_id, "swipe": entry.swipe}
+
+
+# Differences
 
 
 async def diff_instance(
     tx: Snapshot, instance_id: str, start: At, end: At | None
 ) -> list[Difference]:
     """What differs: the keys of `start` in their order, then those that came."""
+    moments = await _moments(tx, start, end)
+    holder = await tx.find_any_holder("instance", instance_id)
+    if holder is None:
+        return []
+    before, after = [await _texts(tx, holder, moment) for moment in moments]
+    return differences(before, after)
+
+
+async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> list[Difference]:
+    """The same over a chat: its rooms, then the instances it had at either moment."""
+    moments = await _moments(tx, start, end)
+    chat = await tx.find_any_chat(chat_id)
+    if chat is None:
+        return []
+    found: list[Difference] = []
+    for space in ROOMS:
+        room = await tx.find_any_holder(space, str(chat.number))
+        if room is not None:
+            before, after = [await _texts(tx, room, moment) for moment in moments]
+            for each in differences(before, after):
+                each["instanceId"] = None
+                if space != "chat":
+                    each["space"] = space
+                    each["key"] = shown_key(space, each["key"]) or ""
+                found.append(each)
+    earlier, later = [await _instances(tx, chat, moment) for moment in moments]
+    for instance_id in dict.fromkeys([*earlier, *later]):
+        for each in differences(earlier.get(instance_id, {}), later.get(instance_id, {})):
+            each["instanceId"] = instance_id
+            found.append(each)
+    return found
+
+
+async def _moments(tx: Snapshot, start: At, end: At | None) -> list[Moment]:
     head = await tx.load_head()
-    before = await values_at(tx, instance_id, await find_moment(tx, start))
-    after = await values_at(
-        tx, instance_id, await find_moment(tx, head.revision if end is None else end)
-    )
-    old = {row.key: row.after for row in before}
-    new = {row.key: row.after for row in after}
-    differences: list[Difference] = []
+    last = head.revision if end is None else end
+    return [await find_moment(tx, start), await find_moment(tx, last)]
+
+
+async def _texts(tx: Snapshot, holder: HolderRow, moment: Moment) -> dict[str, str]:
+    return {record.key: record.after or "" for record in await values_at(tx, holder, moment)}
+
+
+async def _instances(tx: Snapshot, chat: ChatRow, moment: Moment) -> dict[str, dict[str, str]]:
+    return {
+        each.record["id"]: {record.key: record.after or "" for record in each.values}
+        for each in await chat_instances_at(tx, chat.number, moment)
+    }
+
+
+def differences(old: dict[str, str], new: dict[str, str]) -> list[Difference]:
+    found: list[Difference] = []
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             difference: Difference = {"key": key}
             if key in old:
-                difference["before"] = orjson.Fragment(old[key] or "null")
+                difference["before"] = orjson.Fragment(old[key])
             if key in new:
-                difference["after"] = orjson.Fragment(new[key] or "null")
-            differences.append(difference)
-    return differences
+                difference["after"] = orjson.Fragment(new[key])
+            found.append(difference)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged, InstanceNotFound
 from valuetracker.model import Deleted, FullInstance, Instance, Success
+from valuetracker.store import statements as sql
 from valuetracker.store.changes import (
     Change,
     DropInstance,
@@ -12,29 +13,55 @@ from valuetracker.store.changes import (
     PutInstance,
     RemoveValue,
 )
+from valuetracker.store.data import removable_keys
+from valuetracker.store.holding import expect, look_up
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import At, find_moment, instance_at, values_at
-from valuetracker.store.rows import InstanceRow, former_values_record, values_record
+from valuetracker.store.log import (
+    At,
+    FormerInstance,
+    Reader,
+    find_moment,
+    former_values_record,
+    instance_at,
+)
+from valuetracker.store.rows import HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.tags import instance_tag
+from valuetracker.store.story import make_chat, unanchor
+from valuetracker.store.tags import holder_tag
+from valuetracker.store.targets import instance as instance_target
 
 # A filter that is NULL lets everything through.
 SELECT_INSTANCES = Statement(
-    """
-    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at,
-        revision, keys, digest, checksum
-    FROM {schema}.instances
-    WHERE CAST(:character_id AS text) IS NULL OR character_id = :character_id
+    f"""
+    SELECT {sql.names(sql.HOLDERS)} FROM {{schema}}.holders
+    WHERE (CAST(:character_id AS text) IS NULL OR character_id = :character_id)
+        AND space = 'instance' AND gone = 0
     ORDER BY place
     """
 )
+
+
+async def instance_record(tx: Reader, holder: HolderRow) -> Instance:
+    """An instance as it is answered."""
+    assert holder.character_id is not None
+    record: Instance = {
+        "id": holder.id,
+        "characterId": holder.character_id,
+        "name": holder.name,
+        "chatId": await tx.chat_id(holder.chat),
+        "createdAt": holder.created_at,
+        "updatedAt": holder.updated_at,
+    }
+    if holder.origin is not None:
+        record["origin"] = holder.origin
+    return record
 
 
 async def list_instances(
     tx: Snapshot, character_id: str | None = None, chat_id: str | None = None
 ) -> list[Instance]:
     found = [
-        InstanceRow(*row).verify()
+        HolderRow(*row).verify()
         for row in await tx.fetch_all(SELECT_INSTANCES, character_id=character_id)
     ]
     if character_id is None:
@@ -45,27 +72,34 @@ async def list_instances(
         if character is not None:
             character.verify_instances(len(found))
     # The chat is looked at last, when the rows are known to be right and all there.
-    return [row.record() for row in found if chat_id is None or row.chat_id == chat_id]
+    if chat_id is not None:
+        chat = await tx.find_chat(chat_id)
+        found = [row for row in found if chat is not None and row.chat == chat.number]
+    return [await instance_record(tx, row) for row in found]
 
 
 async def get_instance(tx: Snapshot, instance_id: str, at: At | None = None) -> FullInstance:
     if at is not None:
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
-        former = await instance_at(tx, instance_id, moment)
+        holder = await tx.find_any_holder("instance", instance_id)
+        former = await instance_at(tx, holder, moment) if holder is not None else None
         if former is None:
             raise InstanceNotFound()
-        values = await values_at(tx, instance_id, moment)
-        return {"instance": former, "data": former_values_record(values)}
-    tx.depends_on(instance_tag(instance_id))
+        return full_former(former)
+    tx.depends_on(holder_tag("instance", instance_id))
     instance = await tx.find_instance(instance_id)
     if instance is None:
         raise InstanceNotFound()
     tx.etag = instance.revision
     return {
-        "instance": instance.record(),
+        "instance": await instance_record(tx, instance),
         "data": values_record(await tx.list_values(instance)),
     }
+
+
+def full_former(former: FormerInstance) -> FullInstance:
+    return {"instance": former.record, "data": former_values_record(former.values)}
 
 
 class Keep:
@@ -82,74 +116,79 @@ async def put_instance(
     name: str | None,
     chat_id: str | Keep | None = KEEP,
 ) -> Instance:
-    old = await tx.find_instance(instance_id)
-    await expect_instance(tx, instance_id)
+    old = await look_up(tx, instance_target(instance_id))
+    if isinstance(chat_id, str):
+        chat = await tx.find_chat(chat_id)
+        await tx.enter(chat, unknown=chat is None)
+    await expect(tx, instance_target(instance_id), old)
+    number = old.chat if old is not None else None
+    if not isinstance(chat_id, Keep):
+        number = (await make_chat(tx, chat_id)).number if chat_id is not None else None
     changes: list[Change] = []
     if await tx.find_character(character_id) is None:
         changes.append(PutCharacter(character_id, None, created_at=tx.now, updated_at=tx.now))
-    old_chat = old.chat_id if old is not None else None
-    old_name = old.name if old is not None else None
     wanted = PutInstance(
         instance_id,
         character_id,
-        chat_id=old_chat if isinstance(chat_id, Keep) else chat_id,
-        name=name or old_name,
+        chat=number,
+        name=name or (old.name if old is not None else None),
         created_at=tx.now if old is None else old.created_at,
         updated_at=tx.now,
+        origin=old.origin if old is not None else None,
     )
-    if old is None or (wanted.character_id, wanted.chat_id, wanted.name) != (
-        old.character_id,
-        old.chat_id,
-        old.name,
-    ):
+    if old is None or differs(old, wanted):
         changes.append(wanted)
+    if old is not None and old.chat != number:
+        await unanchor(tx, old)
     await tx.apply(changes)
     instance = await tx.find_instance(instance_id)
     assert instance is not None
-    return instance.record()
+    return await instance_record(tx, instance)
+
+
+def differs(old: HolderRow, wanted: PutInstance) -> bool:
+    return (wanted.character_id, wanted.chat, wanted.name) != (
+        old.character_id,
+        old.chat,
+        old.name,
+    )
 
 
 async def delete_instance(tx: Ledger, instance_id: str) -> Success:
-    if await tx.find_instance(instance_id) is None:
+    instance = await look_up(tx, instance_target(instance_id))
+    if instance is None:
         raise InstanceNotFound()
-    await expect_instance(tx, instance_id)
-    await tx.apply(await removal_of(tx, instance_id))
+    await expect(tx, instance_target(instance_id), instance)
+    await tx.apply(await removal_of(tx, instance))
     return {"success": True}
 
 
 async def delete_instances_of(tx: Ledger, character_id: str) -> Deleted:
+    instances = await enter_instances_of(tx, character_id)
     await expect_character(tx, character_id)
-    instances = await tx.list_instances_of(character_id)
-    await tx.apply([change for each in instances for change in await removal_of(tx, each.id)])
+    await tx.apply([change for each in instances for change in await removal_of(tx, each)])
     return {"success": True, "deletedCount": len(instances)}
 
 
-async def removal_of(tx: Ledger, instance_id: str) -> list[Change]:
+async def enter_instances_of(tx: Ledger, character_id: str) -> list[HolderRow]:
+    """The instances of a character, if the caller may write to all of them."""
+    instances = await tx.list_instances_of(character_id)
+    for each in instances:
+        await tx.enter_holder(each)
+    return instances
+
+
+async def removal_of(tx: Ledger, holder: HolderRow) -> list[Change]:
     """The changes that take an instance away: each of its values, then itself."""
-    values = await tx.list_values(instance_id)
-    return [
-        *(RemoveValue(instance_id, row.key, anchored=False) for row in values),
-        DropInstance(instance_id),
-    ]
-
-
-async def expect_instance(tx: Ledger, instance_id: str) -> None:
-    """Refuse if the instance or any of its values changed after what the caller saw."""
-    if tx.context.expected is not None:
-        instance = await tx.find_instance(instance_id)
-        tx.expect(
-            instance.revision
-            if instance is not None
-            else await tx.last_change("instance", instance_id)
-        )
+    keys = await removable_keys(tx, holder)
+    return [*(RemoveValue(holder, key) for key in keys), DropInstance(holder)]
 
 
 async def expect_character(tx: Ledger, character_id: str) -> None:
     """Refuse if the character or any of its instances changed after what the caller saw."""
     if tx.context.expected is not None:
-        character = await tx.find_character(character_id)
+        character = await tx.find_any_character(character_id)
         if character is None:
-            tx.expect(await tx.last_change("character", character_id))
             return
         instances = await tx.list_instances_of(character_id)
         tx.expect(max([character.revision, *(each.revision for each in instances)]))

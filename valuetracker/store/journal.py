@@ -2,7 +2,8 @@
 What changes do to the rows and leave in the log: one place for both.
 
 A `Journal` belongs to one group of writes. It brings the rows of the working set to what
-the changes make of them and collects the log rows and what was touched, all in memory.
+the changes make of them and collects the entries of the log and what was touched, all in
+memory. Changes of one holder at one place become one entry.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from valuetracker.store.changes import (
     NO_CONTEXT,
     Anchor,
     Change,
+    ChangeChain,
+    ChangeChat,
     Context,
     DropCharacter,
     DropInstance,
@@ -23,18 +26,59 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
+from valuetracker.store.entries import (
+    BASES,
+    BETWEEN_CHANGES,
+    DERIVED,
+    FLIPPABLE,
+    EntryRow,
+    KeyframeRow,
+    encode_record,
+    entry_checksum,
+    first_of,
+)
 from valuetracker.store.rows import (
     CharacterRow,
+    ChatRow,
     DataRow,
     Head,
-    InstanceRow,
-    RevisionRow,
-    StoredChange,
-    change_checksum,
+    HolderRow,
+    MemberRow,
+    PlaceRow,
     data_checksum,
 )
-from valuetracker.store.tags import EVERYTHING, Tag, character_tag, instance_tag
+from valuetracker.store.tags import EVERYTHING, Tag, character_tag, chat_tag, holder_tag
 from valuetracker.store.working import WorkingSet
+
+# After how many changes of a holder a keyframe is written, or after as many as it has keys.
+FRAME_CHANGES = 32
+
+ValueChange = SetValue | RemoveValue
+
+
+class _OpenEntry:
+    """The entry that is being written: changes of one subject at one place."""
+
+    __slots__ = ("chat", "effect", "holder", "id", "place", "records", "space", "subject")
+
+    def __init__(
+        self,
+        subject: int,
+        space: str,
+        id: str,
+        holder: HolderRow | None,
+        chat: ChatRow | None,
+        place: PlaceRow | None,
+        effect: int,
+    ) -> None:
+        self.subject = subject
+        self.space = space
+        self.id = id
+        self.holder = holder
+        self.chat = chat
+        self.place = place
+        self.effect = effect
+        self.records: list[str] = []
 
 
 class Journal:
@@ -42,296 +86,385 @@ class Journal:
 
     def __init__(self, rows: WorkingSet) -> None:
         self._rows = rows
-        self._revisions: list[RevisionRow] = []
-        self._changes: list[StoredChange] = []
+        self._entries: list[EntryRow] = []
+        self._keyframes: list[KeyframeRow] = []
         self._context = NO_CONTEXT
-        # What the changes have touched.
+        self._chat: ChatRow | None = None
+        self._now = ""
+        self._open: _OpenEntry | None = None
+        self._sequence = 0
+        # What the changes have touched; None once that is not known.
         self.tags: set[Tag] = {EVERYTHING}
+        # Whether all changes of the request took effect.
+        self.live = True
 
-    def take(self) -> tuple[list[RevisionRow], list[StoredChange]]:
-        """The log rows collected since last asked."""
-        taken = self._revisions, self._changes
-        self._revisions, self._changes = [], []
+    def begin(self, context: Context, now: str) -> None:
+        """A new request: its entries are numbered from the beginning."""
+        self._context = context
+        self._chat = None
+        self._now = now
+        self._sequence = 0
+        self.live = True
+
+    def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
+        """The rows of the log collected since last asked."""
+        taken = self._entries, self._keyframes
+        self._entries, self._keyframes = [], []
         return taken
 
-    async def record(
-        self, changes: Sequence[Change], head: Head, now: str, context: Context
-    ) -> None:
-        """Make these changes the next revision."""
-        self._context = context
-        head.revision += 1
-        revision = RevisionRow(head.revision, now, context.actor, head.change + 1, len(changes))
-        revision.seal()
-        self._revisions.append(revision)
+    async def record(self, changes: Sequence[Change], head: Head, chat: ChatRow | None) -> None:
+        """
+        Make these changes part of the head's revision.
+
+        `chat` is the one the request says it is in, for what belongs to none itself.
+        """
+        self._chat = chat
         await self._load_for(changes)
-        for instance_id, run in groupby(changes, _set_in):
-            if instance_id is not None:
-                self._set_values(instance_id, cast(Iterable[SetValue], run), head)
+        for where, run in groupby(changes, _where):
+            if where is not None:
+                await self._change_values(*where, cast(Iterable[ValueChange], run), head)
                 continue
             for change in run:
                 await self._apply_one(change, head)
 
     async def _load_for(self, changes: Sequence[Change]) -> None:
-        """What the changes are about: values their verb has not loaded, and cells."""
+        """The rows the changes are about, as far as their verb has not loaded them."""
         tables = self._rows.values
-        missing: list[tuple[str, str]] = []
-        names: list[tuple[str, str, str]] = []
+        missing: list[tuple[int, str]] = []
         for change in changes:
             if isinstance(change, SetValue | RemoveValue):
-                table = tables.get(change.instance_id)
+                number = change.holder.number
+                table = tables.get(number)
                 if table is None or change.key not in table.rows:
-                    missing.append((change.instance_id, change.key))
-                elif table.rows[change.key] is None:
-                    names.append(("data", change.instance_id, change.key))
-            elif isinstance(change, PutInstance | DropInstance):
-                names.append(("instance", change.id, ""))
-            else:
-                names.append(("character", change.id, ""))
+                    missing.append((number, change.key))
         if missing:
             await self._rows.load_values(missing)
-            names += [
-                ("data", instance_id, key)
-                for instance_id, key in missing
-                if tables[instance_id].rows[key] is None
-            ]
-        if names:
-            await self._rows.load_cells(dict.fromkeys(names))
 
     async def _apply_one(self, change: Change, head: Head) -> None:
-        if isinstance(change, RemoveValue):
-            self._remove_value(change, head)
-        elif isinstance(change, PutInstance):
+        if isinstance(change, PutInstance):
             await self._put_instance(change, head)
         elif isinstance(change, DropInstance):
-            await self._drop_instance(change, head)
+            await self._drop_instance(change.holder, head)
         elif isinstance(change, PutCharacter):
             await self._put_character(change, head)
         elif isinstance(change, DropCharacter):
-            self._drop_character(change, head)
+            await self._drop_character(change, head)
+        elif isinstance(change, ChangeChat):
+            await self._change_chat(change, head)
+        elif isinstance(change, ChangeChain):
+            self.touch_chat(change.chat, head.revision)
+            await self._enter(change.chat.number, "chat", change.chat.id, None, change.chat)
         else:
             raise TypeError(f"There is no such change: {change!r}")
 
-    def _log(
+    # Entries
+
+    async def _enter(
         self,
-        head: Head,
-        name: tuple[str, str, str],
-        cell: int,
-        op: str,
-        after: str | None,
-        place: int | None,
-        operand: str | None = None,
-        parent: str | None = None,
-        chat_id: str | None = None,
-        anchor: Anchor | None = None,
+        subject: int,
+        space: str,
+        id: str,
+        holder: HolderRow | None,
+        chat: ChatRow | None,
+        place: PlaceRow | None = None,
+        effect: int = 1,
+    ) -> _OpenEntry:
+        """The entry that changes of this subject at this place go into."""
+        entry = self._open
+        if (
+            entry is None
+            or entry.subject != subject
+            or entry.place is not place
+            or entry.effect != effect
+            or entry.chat is not chat
+        ):
+            await self.close()
+            entry = self._open = _OpenEntry(subject, space, id, holder, chat, place, effect)
+        return entry
+
+    async def close(self) -> None:
+        """Write down the entry that is open."""
+        entry, self._open = self._open, None
+        if entry is None:
+            return
+        head = self._rows.head
+        assert head is not None
+        number = first_of(head.revision) + self._sequence
+        self._sequence += 1
+        chat = entry.chat.number if entry.chat is not None else None
+        place = entry.place
+        anchor = place.place if place is not None else None
+        changes = BETWEEN_CHANGES.join(entry.records)
+        actor = self._context.actor
+        row = EntryRow(
+            number, entry.subject, self._now, actor, chat, anchor, entry.effect, FLIPPABLE, changes,
+            entry_checksum(
+                number, entry.subject, self._now, actor, chat, anchor, entry.effect, FLIPPABLE,
+                changes,
+            ),
+            entry.space, entry.id, entry.chat.id if entry.chat is not None else None,
+        )  # fmt: skip
+        if place is not None:
+            row.anchor_chat, row.position = place.chat, place.position
+            row.message_id, row.swipe = place.message_id, place.swipe
+        self._entries.append(row)
+        holder = entry.holder
+        if holder is not None and entry.effect:
+            holder.unframed += len(entry.records)
+            if holder.unframed >= FRAME_CHANGES and holder.unframed >= holder.keys:
+                await self._frame(holder, number)
+
+    async def _frame(self, holder: HolderRow, entry: int) -> None:
+        holder.unframed = 0
+        revisions = [
+            (row.key, row.revision)
+            for row in await self._rows.list_rows(holder)
+            if row.value is not None
+        ]
+        if holder.shaped:
+            revisions.append(("", holder.shaped))
+        self._keyframes.append(KeyframeRow.of(holder.number, entry, revisions))
+
+    # Values
+
+    async def _change_values(
+        self, number: int, anchor: Anchor | None, changes: Iterable[ValueChange], head: Head
     ) -> None:
-        head.change += 1
-        message_id = swipe = None
-        if anchor is not None:
-            message_id, swipe = anchor.message_id, anchor.swipe
-        columns = (
-            head.change,
-            head.revision,
-            cell,
-            op,
-            operand,
-            after,
-            place,
-            parent,
-            chat_id,
-            message_id,
-            swipe,
-            1,
-            1,
-        )
-        self._changes.append((*columns, change_checksum(*columns, *name), *name))
-
-    def _touch_instance(self, instance: InstanceRow, revision: int) -> None:
-        if instance.revision != revision or not self._rows.instances.is_touched(instance.id):
-            instance.revision = revision
-            self._rows.instances.put(instance.id, instance)
-            self.tags.add(instance_tag(instance.id))
-            self.tags.add(character_tag(instance.character_id))
-
-    def _set_values(self, instance_id: str, changes: Iterable[SetValue], head: Head) -> None:
         # Nearly all writing goes through here, key by key, so what is the same for all
-        # keys of an instance is done once, and nothing is called that need not be.
-        instance = self._instance_of(instance_id)
-        self._touch_instance(instance, head.revision)
-        table = self._rows.values[instance_id]
-        revision = head.revision
-        number = head.change
-        chat_id = instance.chat_id or self._context.chat_id
+        # keys of a holder is done once, and nothing is called that need not be.
+        changes = list(changes)
+        holder = changes[0].holder
+        chat = self._chat
+        if holder.chat is not None:
+            chat = await self._rows.get_chat(holder.chat)
+        place = None
+        flippable = False
+        if anchor is not None:
+            place = await self._place(chat, anchor, head.revision)
+            flippable = bool(place.chat)
+            if flippable and place.position is None:
+                await self._store_dormant(holder, chat, place, changes, head)
+                return
+        entry = await self._enter(number, holder.space, holder.id, holder, chat, place)
+        self._touch_holder(holder, chat, head.revision)
+        table = self._rows.values[number]
+        rows, revision = table.rows, head.revision
+        tags, records, space, id = self.tags, entry.records, holder.space, holder.id
         weight = 0
         for change in changes:
-            key, value, op, operand = change.key, change.value, change.op, change.operand
+            key, op, operand = change.key, change.op, change.operand
+            value = change.after if isinstance(change, SetValue) else None
+            old = rows[key]
+            previous = place_of_row = anchored = 0
+            if old is not None:
+                previous, anchored = old.last, old.anchored
+                if old.value is not None:
+                    holder.digest ^= old.checksum
+                    holder.keys -= 1
+                    head.keys -= 1
+                    place_of_row = old.place
+            if flippable or op == "restore":
+                anchored = 1
+            elif op in BASES and op not in DERIVED:
+                anchored = 0
+            if value is None:
+                place_of_row = 0
+            elif not place_of_row:
+                place_of_row = head.next_place()
+            checksum = data_checksum(number, key, place_of_row, revision, revision, anchored, value)
+            if value is not None:
+                holder.digest ^= checksum
+                holder.keys += 1
+                head.keys += 1
+                weight += len(value)
+            table.put(
+                key,
+                DataRow(number, key, value, place_of_row, revision, revision, anchored, checksum),
+            )
+            tags.add((space, id, key))
+            records.append(encode_record(key, op, previous, place_of_row, value, operand))
+        self._rows.values_touched(number, weight)
+
+    async def _store_dormant(
+        self,
+        holder: HolderRow,
+        chat: ChatRow | None,
+        place: PlaceRow,
+        changes: Iterable[ValueChange],
+        head: Head,
+    ) -> None:
+        """Keep what was asked for at a hidden place; no value changes."""
+        self.live = False
+        entry = await self._enter(
+            holder.number, holder.space, holder.id, holder, chat, place, effect=0
+        )
+        table = self._rows.values[holder.number]
+        for change in changes:
+            key = change.key
+            operand = change.operand
+            if operand is None and isinstance(change, SetValue):
+                operand = change.after
             old = table.rows[key]
             if old is None:
-                head.place += 1
-                head.keys += 1
-                instance.keys += 1
-                place = head.place
-                cell = self._rows.cell("data", instance_id, key)
-            else:
-                place, cell = old.place, old.cell
-                instance.digest ^= old.checksum
-            checksum = data_checksum(cell, place, instance_id, key, revision, value)
-            instance.digest ^= checksum
-            table.put(key, DataRow(cell, place, instance_id, key, value, revision, checksum))
-            weight += len(value)
-            self.tags.add(("value", instance_id, key))
-            anchor = (change.anchor or self._context.anchor) if change.anchored else None
-            message = anchor.message_id if anchor is not None else None
-            swipe = anchor.swipe if anchor is not None else None
-            number += 1
-            checksum = change_checksum(
-                number, revision, cell, op, operand, value, place, None, chat_id, message,
-                swipe, 1, 1, "data", instance_id, key,
-            )  # fmt: skip
-            self._changes.append(
-                (
-                    number,
-                    revision,
-                    cell,
-                    op,
-                    operand,
-                    value,
-                    place,
-                    None,
-                    chat_id,
-                    message,
-                    swipe,
-                    1,
-                    1,
-                    checksum,
-                    "data",
-                    instance_id,
-                    key,
-                )
-            )
-        head.change = number
-        self._rows.values_touched(instance_id, weight)
+                old = DataRow(holder.number, key, None, 0, 0, 0, 1)
+            entry.records.append(encode_record(key, change.op, old.last, 0, None, operand))
+            row = DataRow(holder.number, key, old.value, old.place, old.revision, head.revision, 1)
+            row.seal()
+            if row.value is not None:
+                holder.digest ^= old.checksum ^ row.checksum
+            table.put(key, row)
+        self._rows.values_touched(holder.number)
+        self._rows.put_holder(holder)
 
-    def _remove_value(self, change: RemoveValue, head: Head) -> None:
-        instance_id, key = change.instance_id, change.key
-        instance = self._instance_of(instance_id)
-        old = self._rows.values[instance_id].rows[key]
-        if old is None:
-            cell = self._rows.cell("data", instance_id, key)
+    def _touch_holder(self, holder: HolderRow, chat: ChatRow | None, revision: int) -> None:
+        if holder.chat is not None and chat is not None:
+            self.touch_chat(chat, revision)
+        id = (holder.space, holder.id)
+        if holder.revision != revision or not self._rows.holders.is_touched(id):
+            holder.revision = revision
+            self._rows.put_holder(holder)
+            self.tags.add(holder_tag(*id))
+            if holder.character_id is not None:
+                self.tags.add(character_tag(holder.character_id))
+
+    def touch_chat(self, chat: ChatRow, revision: int) -> None:
+        if chat.revision != revision or not self._rows.chats.is_touched(chat.number):
+            chat.revision = revision
+            self._rows.chats.put(chat.number, chat)
+            self.tags.add(chat_tag(chat.number))
+
+    # Places
+
+    async def _place(self, chat: ChatRow | None, anchor: Anchor, revision: int) -> PlaceRow:
+        """The place a change is anchored to, which must have been seen before."""
+        if chat is None:
+            place = await self._rows.find_lone_place(anchor.message_id, anchor.swipe)
         else:
-            cell = old.cell
-            head.keys -= 1
-            instance.keys -= 1
-            instance.digest ^= old.checksum
-            self._rows.values[instance_id].put(key, None)
-            self._rows.values_touched(instance_id)
-        self._touch_instance(instance, head.revision)
-        self.tags.add(("value", instance_id, key))
-        chat_id = instance.chat_id or self._context.chat_id
-        anchor = (change.anchor or self._context.anchor) if change.anchored else None
-        name = ("data", instance_id, key)
-        self._log(head, name, cell, change.op, None, None, change.operand, None, chat_id, anchor)
+            chain = await self._rows.load_chain(chat.number)
+            place = chain.places.get((anchor.message_id, anchor.swipe))
+        if place is None:
+            raise RuntimeError("A change was made at a place that nobody has seen.")
+        if not place.written or place.hash is not None:
+            place.written = place.written or revision
+            place.hash = None
+            self._rows.places.put(place.place, place)
+        return place
 
-    def _instance_of(self, instance_id: str) -> InstanceRow:
-        instance = self._rows.instances.rows.get(instance_id)
-        if instance is None:
-            raise RuntimeError("A value was changed whose instance does not exist.")
-        return instance
+    # Characters
 
     async def _put_character(self, change: PutCharacter, head: Head) -> None:
         old = await self._rows.find_character(change.id)
-        name = ("character", change.id, "")
-        if old is None:
-            head.place += 1
+        present = old is not None and not old.gone
+        if not present:
             head.characters += 1
         row = CharacterRow(
-            self._rows.cell(*name),
-            head.place if old is None else old.place,
+            head.next_number() if old is None else old.number,
+            old.place if old is not None and present else head.next_place(),
             change.id,
             change.name,
             change.created_at,
             change.updated_at,
             0 if old is None else old.instances,
+            0,
             head.revision,
         )
         row.seal()
         self._rows.characters.put(change.id, row)
         self.tags.add(character_tag(change.id))
-        op = "create_character" if old is None else "update_character"
-        self._log(head, name, row.cell, op, row.text(), row.place)
+        op = "update_character" if present else "create_character"
+        entry = await self._enter(row.number, "character", row.id, None, None)
+        entry.records.append(encode_record("", op, 0, row.place, row.text(), None))
 
-    def _drop_character(self, change: DropCharacter, head: Head) -> None:
-        name = ("character", change.id, "")
+    async def _drop_character(self, change: DropCharacter, head: Head) -> None:
+        row = await self._rows.find_character(change.id)
+        assert row is not None
+        assert not row.gone
         head.characters -= 1
-        self._rows.characters.put(change.id, None)
-        self.tags.add(character_tag(change.id))
-        self._log(head, name, self._rows.cell(*name), "delete_character", None, None)
+        row.gone, row.revision = 1, head.revision
+        row.seal()
+        self._rows.characters.put(row.id, row)
+        self.tags.add(character_tag(row.id))
+        entry = await self._enter(row.number, "character", row.id, None, None)
+        entry.records.append(encode_record("", "delete_character", 0, 0, None, None))
 
-    async def _put_instance(self, change: PutInstance, head: Head) -> None:
-        old = await self._rows.find_instance(change.id)
-        name = ("instance", change.id, "")
-        if old is None:
-            head.place += 1
-            head.instances += 1
-        else:
-            # It may be leaving this character for another.
-            await self._touch_character(old.character_id, head.revision, -1)
-        row = InstanceRow(
-            self._rows.cell(*name),
-            head.place if old is None else old.place,
-            change.id,
-            change.character_id,
-            change.chat_id,
-            change.name,
-            change.created_at,
-            change.updated_at,
-            0,
-            0 if old is None else old.keys,
-            0 if old is None else old.digest,
-        )
-        self._touch_instance(row, head.revision)
-        self._rows.restructured.add(change.id)
-        await self._touch_character(change.character_id, head.revision, +1)
-        self._log(
-            head,
-            name,
-            row.cell,
-            "create_instance" if old is None else "update_instance",
-            row.text(),
-            row.place,
-            parent=row.character_id,
-            chat_id=row.chat_id,
-        )
-
-    async def _drop_instance(self, change: DropInstance, head: Head) -> None:
-        instance = await self._rows.find_instance(change.id)
-        if instance is None or instance.keys:
-            raise RuntimeError("An instance was dropped that still has values, or is not there.")
-        head.instances -= 1
-        self._touch_instance(instance, head.revision)
-        self._rows.instances.put(change.id, None)
-        await self._touch_character(instance.character_id, head.revision, -1)
-        self._log(
-            head,
-            ("instance", change.id, ""),
-            instance.cell,
-            "delete_instance",
-            None,
-            None,
-            parent=instance.character_id,
-            chat_id=instance.chat_id,
-        )
-
-    async def _touch_character(self, character_id: str, revision: int, more: int) -> None:
+    async def _touch_character(self, character_id: str, revision: int, more: int) -> CharacterRow:
         # Its list of instances changed, which is a change of what is read as one.
         self.tags.add(character_tag(character_id))
         character = await self._rows.find_character(character_id)
-        if character is not None:
-            character.instances += more
-            character.revision = revision
-            character.seal()
-            self._rows.characters.put(character_id, character)
+        assert character is not None
+        character.instances += more
+        character.revision = revision
+        character.seal()
+        self._rows.characters.put(character_id, character)
+        return character
+
+    # Instances
+
+    async def _put_instance(self, change: PutInstance, head: Head) -> None:
+        old = await self._rows.find_holder("instance", change.id)
+        present = old is not None and not old.gone
+        if not present:
+            head.instances += 1
+        elif old is not None and old.character_id is not None:
+            # It may be leaving this character for another, and this chat.
+            await self._touch_character(old.character_id, head.revision, -1)
+            if old.chat is not None and old.chat != change.chat:
+                self.touch_chat(await self._rows.get_chat(old.chat), head.revision)
+        row = old
+        if row is None:
+            row = HolderRow(
+                head.next_number(), 0, "instance", change.id, None, None, None, None, "", ""
+            )
+        if not present:
+            row.place = head.next_place()
+        row.gone, row.shaped = 0, head.revision
+        row.character_id, row.chat, row.name = change.character_id, change.chat, change.name
+        row.origin, row.created_at, row.updated_at = (
+            change.origin,
+            change.created_at,
+            change.updated_at,
+        )
+        await self.close()
+        chat = await self._rows.get_chat(change.chat) if change.chat is not None else None
+        self._touch_holder(row, chat, head.revision)
+        self._rows.restructured.add(row.number)
+        character = await self._touch_character(change.character_id, head.revision, +1)
+        self._rows.members.append(MemberRow(character.number, row.number))
+        if chat is not None:
+            self._rows.members.append(MemberRow(chat.number, row.number))
+        entry = await self._enter(row.number, "instance", row.id, row, chat)
+        op = "update_instance" if present else "create_instance"
+        entry.records.append(encode_record("", op, 0, row.place, row.text(), None))
+
+    async def _drop_instance(self, holder: HolderRow, head: Head) -> None:
+        if holder.gone or holder.keys:
+            raise RuntimeError("An instance was dropped that still has values, or is not there.")
+        assert holder.character_id is not None
+        head.instances -= 1
+        chat = await self._rows.get_chat(holder.chat) if holder.chat is not None else None
+        self._touch_holder(holder, chat, head.revision)
+        self._rows.restructured.add(holder.number)
+        await self._touch_character(holder.character_id, head.revision, -1)
+        entry = await self._enter(holder.number, "instance", holder.id, holder, chat)
+        text = encode_record("", "delete_instance", 0, 0, None, holder.text())
+        entry.records.append(text)
+        holder.gone, holder.shaped, holder.chat = 1, head.revision, None
+
+    # Chats
+
+    async def _change_chat(self, change: ChangeChat, head: Head) -> None:
+        chat = change.chat
+        await self.close()
+        self._rows.put_chat(chat)
+        self._rows.restructured.add(chat.number)
+        self.touch_chat(chat, head.revision)
+        after = None if chat.gone else chat.text()
+        entry = await self._enter(chat.number, "chat", chat.id, None, chat)
+        entry.records.append(encode_record("", change.op, 0, chat.place, after, None))
 
 
-def _set_in(change: Change) -> str | None:
-    """The instance a value is set in; None for any other change."""
-    return change.instance_id if isinstance(change, SetValue) else None
+def _where(change: Change) -> tuple[int, Anchor | None] | None:
+    """The holder a value is changed in, and the anchor; None for any other change."""
+    if isinstance(change, SetValue | RemoveValue):
+        return change.holder.number, change.anchor
+    return None

@@ -13,6 +13,7 @@ written yet. `finish` then writes the rows as they ended up, table by table:
 Only the net state of a row is written, so the order of the statements does not matter,
 and their number does not grow with the number of verbs. The log has every change. A verb
 that asks something else of the database (`fetch_all`) has what is pending written first.
+Whatever one verb applies is one revision.
 """
 
 from __future__ import annotations
@@ -25,28 +26,23 @@ import orjson
 
 from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import DatabaseDamaged, RevisionConflict
+from valuetracker.errors import (
+    ChatArchived,
+    ChatMismatch,
+    DatabaseDamaged,
+    RevisionConflict,
+    StaleSession,
+)
 from valuetracker.model import now
 from valuetracker.store import statements as sql
-from valuetracker.store.changes import (
-    NO_CONTEXT,
-    Change,
-    Context,
-)
+from valuetracker.store.chain import Chain
+from valuetracker.store.changes import NO_CONTEXT, Change, Context
+from valuetracker.store.entries import EntryRow
 from valuetracker.store.journal import Journal
 from valuetracker.store.requests import Requests
-from valuetracker.store.rows import (
-    CHANGE_COLUMNS,
-    CharacterRow,
-    DataRow,
-    Head,
-    InstanceRow,
-    RevisionRow,
-    StoredChange,
-)
-from valuetracker.store.tags import (
-    Tag,
-)
+from valuetracker.store.rows import CharacterRow, ChatRow, DataRow, Head, HolderRow, PlaceRow
+from valuetracker.store.tags import Tag
+from valuetracker.store.targets import Target
 from valuetracker.store.working import WorkingSet
 
 
@@ -68,6 +64,8 @@ class Written:
     body: bytes
     revision: int
     replayed: bool = False
+    # False if any change of it was stored at a hidden place, without effect.
+    live: bool = True
 
 
 @dataclass(slots=True)
@@ -75,20 +73,23 @@ class Commit:
     """
     What a group changed: the revision it reached, what it touched, and its log.
 
-    `tags` is None where it is not known what was touched.
+    `tags` is None where it is not known what was touched. `revisions` is how many numbers
+    the group has taken.
     """
 
     revision: int
     tags: set[Tag] | None
-    revisions: list[RevisionRow] = field(default_factory=list)
-    changes: list[StoredChange] = field(default_factory=list)
+    revisions: int = 0
+    entries: list[EntryRow] = field(default_factory=list)
 
+
+SELECT_SESSION = Statement("SELECT chat FROM {schema}.sessions WHERE session = :session")
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-def loading(loads: Callable[..., tuple[str, list[str]]]) -> Callable[[Verb], Verb]:
-    """Say of a verb which instance and keys it will load, given its arguments."""
+def loading(loads: Callable[..., tuple[Target, list[str]]]) -> Callable[[Verb], Verb]:
+    """Say of a verb which target and keys it will load, given its arguments."""
 
     def mark(verb: Verb) -> Verb:
         verb.loads = loads  # type: ignore[attr-defined]
@@ -108,6 +109,8 @@ class Ledger:
         self._journal = Journal(rows)
         self._commit = Commit(0, self._journal.tags)
         self._head_moved = False
+        # Whether the verb has a revision of its own already.
+        self._revised = False
         self.clean = True
         self.now = ""
         self.context = NO_CONTEXT
@@ -117,35 +120,41 @@ class Ledger:
     async def prepare(self, jobs: Sequence[WriteJob]) -> None:
         """Load what the jobs say they will ask for, in as few statements as possible."""
         await self.load_head()
-        instances: dict[str, None] = {}
-        values: dict[tuple[str, str], None] = {}
+        wanted: list[tuple[str, list[str]]] = []
         for job in jobs:
             loads = getattr(job.verb, "loads", None)
             if loads is not None:
-                instance_id, keys = loads(*job.arguments)
-                instances[instance_id] = None
+                target, keys = loads(*job.arguments)
+                if target.space == "instance":
+                    wanted.append((target.id, keys))
+        await self._rows.load_instances({id: None for id, _ in wanted})
+        pairs: dict[tuple[int, str], None] = {}
+        for id, keys in wanted:
+            holder = await self._rows.find_holder("instance", id)
+            if holder is not None:
                 for key in keys:
-                    values[instance_id, key] = None
-        await self._rows.load_instances(instances)
-        await self._rows.load_values(values)
-        await self._rows.find_cells(
-            ("data", instance_id, key)
-            for instance_id, key in values
-            if self._rows.table(instance_id).rows[key] is None
-        )
+                    pairs[holder.number, key] = None
+        await self._rows.load_values(pairs)
 
     async def perform(self, job: WriteJob) -> Written:
         self.clean = True
         self.now = now()
-        self.context = job.context
-        head = await self.load_head()
-        before = await self._requests.find(job.context)
+        self.context = context = job.context
+        self._revised = False
+        self._journal.begin(context, self.now)
+        await self.load_head()
+        before = await self._requests.find(context)
         if before is not None:
-            return Written(before.status, before.body.encode(), before.revision, replayed=True)
+            return Written(
+                before.status, before.body.encode(), before.revision, True, bool(before.live)
+            )
         result = await job.verb(self, *job.arguments)
+        await self._journal.close()
+        head = await self.load_head()
         body = orjson.dumps(result)
-        self._requests.remember(job.context, self.now, head.revision, job.status, body)
-        return Written(job.status, body, head.revision)
+        live = self._journal.live
+        self._requests.remember(context, self.now, head.revision, job.status, live, body)
+        return Written(job.status, body, head.revision, live=live)
 
     async def finish(self) -> Commit:
         await self._write_pending()
@@ -156,15 +165,14 @@ class Ledger:
     async def _write_pending(self) -> None:
         if not self._head_moved:
             return
+        await self._journal.close()
         await self._rows.write()
-        revisions, changes = self._journal.take()
-        if revisions:
-            await self._transaction.execute_many(sql.INSERT_REVISION, revisions)
-            await self._transaction.execute_tuples(
-                sql.INSERT_CHANGE, [change[:CHANGE_COLUMNS] for change in changes]
-            )
-        self._commit.revisions += revisions
-        self._commit.changes += changes
+        entries, keyframes = self._journal.take()
+        if entries:
+            await self._transaction.execute_many(sql.INSERT_ENTRY, entries)
+        if keyframes:
+            await self._transaction.execute_many(sql.INSERT_KEYFRAME, keyframes)
+        self._commit.entries += entries
         self._head_moved = False
 
     # What verbs load
@@ -178,28 +186,65 @@ class Ledger:
         return head
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
+        found = await self._rows.find_character(character_id)
+        return found if found is not None and not found.gone else None
+
+    async def find_holder(self, space: str, id: str) -> HolderRow | None:
+        """A holder that is there."""
+        found = await self._rows.find_holder(space, id)
+        return found if found is not None and not found.gone else None
+
+    async def find_instance(self, instance_id: str) -> HolderRow | None:
+        return await self.find_holder("instance", instance_id)
+
+    async def find_any_holder(self, space: str, id: str) -> HolderRow | None:
+        """A holder that is or was there."""
+        return await self._rows.find_holder(space, id)
+
+    async def find_any_character(self, character_id: str) -> CharacterRow | None:
         return await self._rows.find_character(character_id)
 
-    async def find_instance(self, instance_id: str) -> InstanceRow | None:
-        return await self._rows.find_instance(instance_id)
+    async def get_holder(self, number: int) -> HolderRow:
+        return await self._rows.get_holder(number)
 
-    async def list_instances_of(self, character_id: str) -> list[InstanceRow]:
+    async def list_instances_of(self, character_id: str) -> list[HolderRow]:
         """The instances of a character, in the order in which they came into being."""
         return await self._rows.list_instances_of(character_id)
 
-    async def load_values(self, instance_id: str, keys: list[str]) -> dict[str, DataRow | None]:
-        """The rows of these keys (None where there is none), by key, among others."""
-        await self._rows.load_values([(instance_id, key) for key in keys])
-        return self._rows.table(instance_id).rows
+    async def list_holders_of_chat(self, chat: int) -> list[HolderRow]:
+        """What a chat holds: its rooms, and the instances that are bound to it."""
+        return await self._rows.list_holders_of_chat(chat)
 
-    async def list_values(self, instance_id: str) -> list[DataRow]:
-        """All values of an instance, in the order in which their keys came into being."""
-        return await self._rows.list_values(instance_id)
+    async def load_rows(self, holder: HolderRow, keys: list[str]) -> dict[str, DataRow | None]:
+        """The rows of these keys, by key, among others; a row may be without value."""
+        number = holder.number
+        await self._rows.load_values([(number, key) for key in keys])
+        return self._rows.table(number).rows
 
-    async def last_change(self, space: str, owner: str, key: str = "") -> int:
-        """The revision that last changed something, also what is gone; 0 for never."""
-        await self._write_pending()
-        return await last_change(self._transaction, await self.load_head(), space, owner, key)
+    async def list_rows(self, holder: HolderRow) -> list[DataRow]:
+        """All keys a holder has or had, in the order in which they came into being."""
+        return await self._rows.list_rows(holder)
+
+    async def list_values(self, holder: HolderRow) -> list[DataRow]:
+        return [row for row in await self._rows.list_rows(holder) if row.value is not None]
+
+    async def find_chat(self, chat_id: str) -> ChatRow | None:
+        """The chat of this id, or of this former id."""
+        chat = await self._rows.find_chat(chat_id)
+        return chat if chat is not None and not chat.gone else None
+
+    async def find_any_chat(self, chat_id: str) -> ChatRow | None:
+        """The same, also if it has been purged."""
+        return await self._rows.find_chat(chat_id)
+
+    async def get_chat(self, number: int) -> ChatRow:
+        return await self._rows.get_chat(number)
+
+    async def chat_id(self, number: int | None) -> str | None:
+        return (await self._rows.get_chat(number)).id if number is not None else None
+
+    async def load_chain(self, chat: int) -> Chain:
+        return await self._rows.load_chain(chat)
 
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         await self._write_pending()
@@ -219,7 +264,35 @@ class Ledger:
         await self._write_pending()
         await self._transaction.execute_many(statement, rows)
 
-    # What verbs refuse and do
+    # What verbs refuse
+
+    async def enter(self, chat: ChatRow | None, unknown: bool = False) -> None:
+        """
+        Refuse a write by somebody who is not in this chat, or to one that is put away.
+
+        None is what belongs to no chat, where anybody may write; `unknown` says that it
+        belongs to one that nobody has heard of.
+        """
+        context = self.context
+        if context.session is not None:
+            row = await self._transaction.fetch_one(SELECT_SESSION, session=context.session)
+            if row is None:
+                raise StaleSession()
+            if unknown or (chat is not None and chat.number != row[0]):
+                raise ChatMismatch("The session is of another chat.")
+        if context.chat_id is not None and chat is not None:
+            own = await self._rows.find_chat(context.chat_id)
+            if own is None or own.number != chat.number:
+                raise ChatMismatch("This belongs to another chat than the x-chat-id header says.")
+        if chat is not None and chat.archived_at is not None:
+            raise ChatArchived()
+
+    async def enter_holder(self, holder: HolderRow | None) -> None:
+        """The same for what is about to be written, which may not be there."""
+        if holder is not None and holder.chat is not None:
+            await self.enter(await self._rows.get_chat(holder.chat))
+        elif self.context.session is not None:
+            await self.enter(None)
 
     def expect(self, current: int) -> None:
         """Refuse if what is addressed changed after the revision the caller has seen."""
@@ -227,15 +300,71 @@ class Ledger:
         if expected is not None and current > expected:
             raise RevisionConflict(expected=expected, current=current)
 
+    # What verbs do
+
     async def apply(self, changes: Sequence[Change]) -> int:
-        """Make these changes one revision; none make none. The revision it is at now."""
+        """Make these changes part of the verb's revision. The revision it is at now."""
         head = await self.load_head()
         if not changes:
             return head.revision
+        await self.revise()
+        chat = None
+        if self.context.chat_id is not None:
+            chat = await self.find_chat(self.context.chat_id)
+        await self._journal.record(changes, head, chat)
+        return head.revision
+
+    async def revise(self) -> int:
+        """Take a revision for this verb, if it has none yet."""
+        head = await self.load_head()
         self.clean = False
         self._head_moved = True
-        await self._journal.record(changes, head, self.now, self.context)
+        if not self._revised:
+            self._revised = True
+            head.revision += 1
+            self._commit.revisions += 1
         return head.revision
+
+    async def change_chain(self, chat: ChatRow) -> int:
+        """The chain of a chat is about to change, as part of the verb's revision."""
+        revision = await self.revise()
+        self._journal.touch_chat(chat, revision)
+        return revision
+
+    async def add_holder(self, space: str, chat: ChatRow) -> HolderRow:
+        """A room of a chat that is needed for the first time; the log does not mention it."""
+        head = await self.load_head()
+        holder = HolderRow(
+            head.next_number(), head.next_place(), space, str(chat.number), None, chat.number,
+            None, None, self.now, self.now,
+        )  # fmt: skip
+        self.clean = False
+        self._head_moved = True
+        self._rows.put_holder(holder)
+        self._rows.restructured.add(holder.number)
+        return holder
+
+    def put_place(self, place: PlaceRow) -> None:
+        """A place has changed without moving."""
+        self.clean = False
+        self._head_moved = True
+        self._rows.places.put(place.place, place)
+
+    @property
+    def rows(self) -> WorkingSet:
+        return self._rows
+
+    def touched_everything(self) -> None:
+        """Nothing that was answered before is known to hold."""
+        self._commit.tags = None
+
+    async def forget_rows(self) -> None:
+        """Rows were changed beside this: have all of them read anew."""
+        await self._write_pending()
+        self.clean = False
+        self._rows.forget()
+        self._begun = False
+        self._commit.tags = None
 
     async def skip_to(self, revision: int) -> None:
         """Leave out the numbers up to this one; they were given out elsewhere."""
@@ -255,19 +384,6 @@ def ledgers() -> Callable[[Transaction], Ledger]:
     """What makes the ledgers of one database: they share the rows they have seen."""
     rows = WorkingSet()
     return lambda transaction: Ledger(transaction, rows)
-
-
-async def last_change(
-    transaction: Transaction, head: Head, space: str, owner: str, key: str
-) -> int:
-    """The revision that last changed something, also what is gone; 0 for never."""
-    names = orjson.dumps([(space, owner, key)]).decode()
-    found = await transaction.fetch_all(sql.SELECT_CELLS, names=names)
-    if not found:
-        return 0
-    row = await transaction.fetch_one(sql.SELECT_LAST_REVISION, cell=found[0][3])
-    # Removed, and the removal folded away: it was then, at the latest.
-    return row[0] if row is not None else head.oldest
 
 
 async def load_head(transaction: Transaction) -> Head:

@@ -1,8 +1,9 @@
 """
-Reading the log: the state at a moment, row by row.
+Reading the log: the state at a moment.
 
-The state of a row at a moment is that of its last change up to it that took effect. A
+The state of a key at a moment is that of its last change up to it that took effect. A
 moment is a revision, or a time: then it is the highest revision recorded at or before it.
+A holder's state is found from the keyframe before the moment and the entries since.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import orjson
 
 from valuetracker.engine import Row
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import Compacted, RevisionUnknown
+from valuetracker.errors import Compacted, DatabaseDamaged, RevisionUnknown
 from valuetracker.model import Character, Instance
-from valuetracker.store.rows import ChangeRow, Head
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import EntryRow, KeyframeRow, Record, first_of, last_of
+from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow
 
 # A revision, or a time as the API writes times.
 At = int | str
@@ -28,29 +31,26 @@ class Reader(Protocol):
     async def load_head(self) -> Head: ...
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]: ...
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None: ...
+    async def chat_id(self, number: int | None) -> str | None: ...
+    async def find_any_holder(self, space: str, id: str) -> HolderRow | None: ...
+    async def find_any_character(self, character_id: str) -> CharacterRow | None: ...
+    async def find_chat(self, chat_id: str) -> ChatRow | None: ...
 
 
 @dataclass(slots=True, frozen=True)
 class Moment:
-    """A revision, and the last row of the log that belongs to it or to one before."""
+    """A revision, and the highest number an entry up to it can have."""
 
     revision: int
-    change: int
 
+    @property
+    def entry(self) -> int:
+        return last_of(self.revision)
 
-SELECT_MOMENT_OF_REVISION = Statement(
-    """
-    SELECT first + changes - 1 FROM {schema}.revisions
-    WHERE revision <= :revision ORDER BY revision DESC LIMIT 1
-    """
-)
 
 # Backwards from the newest: the clock may have been set back, the revisions never are.
 SELECT_MOMENT_OF_TIME = Statement(
-    """
-    SELECT revision, first + changes - 1 FROM {schema}.revisions
-    WHERE at <= :at ORDER BY revision DESC LIMIT 1
-    """
+    "SELECT entry FROM {schema}.entries WHERE at <= :at ORDER BY entry DESC LIMIT 1"
 )
 
 
@@ -58,16 +58,14 @@ async def find_moment(tx: Reader, at: At) -> Moment:
     head = await tx.load_head()
     if isinstance(at, str):
         row = await tx.fetch_one(SELECT_MOMENT_OF_TIME, at=at)
-        # Below the oldest only the revision that was last then is left; it stood for all
-        # up to there.
-        revision, change = (max(row[0], head.oldest), row[1]) if row is not None else (0, 0)
+        # Below the oldest only what was last then is left; it stood for all up to there.
+        revision = max(EntryRow.revision_of(row[0]), head.oldest) if row is not None else 0
     else:
         if at > head.revision:
             raise RevisionUnknown(f"The latest revision is {head.revision}.", current=head.revision)
-        row = await tx.fetch_one(SELECT_MOMENT_OF_REVISION, revision=at)
-        revision, change = at, row[0] if row is not None else 0
+        revision = at
     check_not_compacted(head, revision)
-    return Moment(revision, change)
+    return Moment(revision)
 
 
 def check_not_compacted(head: Head, revision: int) -> None:
@@ -75,83 +73,219 @@ def check_not_compacted(head: Head, revision: int) -> None:
         raise Compacted(f"The log begins with revision {head.oldest}.", oldest=head.oldest)
 
 
-SELECT_LAST_CHANGE = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
-    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
-    WHERE changes.cell = (
-        SELECT cell FROM {schema}.cells
-        WHERE owner = :owner AND key = :key AND space = :space
-    ) AND change <= :until AND effect = 1
-    ORDER BY change DESC LIMIT 1
-    """
-)
+def check_not_purged(holder: HolderRow | ChatRow, moment: Moment) -> None:
+    if moment.revision < holder.floor:
+        raise Compacted(
+            f"What was there before revision {holder.floor} has been purged.", oldest=holder.floor
+        )
 
 
-async def find_change(tx: Reader, space: str, owner: str, key: str, until: int) -> ChangeRow | None:
-    """The last change of a row that took effect up to there."""
-    row = await tx.fetch_one(SELECT_LAST_CHANGE, owner=owner, key=key, space=space, until=until)
-    return ChangeRow(*row).verify() if row is not None else None
-
-
-SELECT_VALUES_AT = Statement(
-    """
-    SELECT changes.change, changes.revision, changes.cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, changes.checksum, space, owner, key
-    FROM {schema}.cells CROSS JOIN {schema}.changes
-    WHERE owner = :owner AND space = 'data' AND changes.change = (
-        SELECT last.change FROM {schema}.changes AS last
-        WHERE last.cell = cells.cell AND last.change <= :until AND last.effect = 1
-        ORDER BY last.change DESC LIMIT 1
-    )
+SELECT_KEYFRAME = Statement(
+    f"""
+    SELECT {sql.names(sql.KEYFRAMES)} FROM {{schema}}.keyframes
+    WHERE holder = :holder AND entry <= :until ORDER BY entry DESC LIMIT 1
     """
 )
 
+# Of the log alone, without names: the state is asked for by number.
+SELECT_EFFECTS = Statement(
+    f"""
+    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries
+    WHERE subject = :subject AND entry BETWEEN :since AND :until AND effect = 1
+    ORDER BY entry DESC
+    """
+)
 
-async def values_at(tx: Reader, instance_id: str, moment: Moment) -> list[ChangeRow]:
-    """What each key of an instance was then, in the order of the keys then."""
-    rows = [
-        ChangeRow(*row).verify()
-        for row in await tx.fetch_all(SELECT_VALUES_AT, owner=instance_id, until=moment.change)
-    ]
-    present = [row for row in rows if row.after is not None]
-    return sorted(present, key=lambda row: row.place or 0)
+# `ranges` is a JSON array of [first, last].
+SELECT_EFFECTS_IN = Statement(
+    f"""
+    SELECT {sql.names(sql.ENTRIES, "entries")}
+    FROM json_each(:ranges) AS range CROSS JOIN {{schema}}.entries
+    WHERE subject = :subject AND effect = 1
+        AND entry BETWEEN json_extract(range.value, '$[0]') AND json_extract(range.value, '$[1]')
+    ORDER BY entry DESC
+    """,
+    postgres=f"""
+    SELECT {sql.names(sql.ENTRIES, "entries")}
+    FROM json_array_elements(CAST(:ranges AS json)) AS range (value)
+    JOIN {{schema}}.entries ON subject = :subject AND effect = 1
+        AND entry BETWEEN CAST(range.value ->> 0 AS bigint) AND CAST(range.value ->> 1 AS bigint)
+    ORDER BY entry DESC
+    """,
+)
 
 
-async def instance_at(tx: Reader, instance_id: str, moment: Moment) -> Instance | None:
-    change = await find_change(tx, "instance", instance_id, "", moment.change)
-    if change is None or change.after is None:
+async def state_at(tx: Reader, number: int, moment: Moment) -> dict[str, Record]:
+    """
+    What each key of a holder was then, also those that were gone.
+
+    The empty key is the holder itself.
+    """
+    return await state_until(tx, number, moment.entry)
+
+
+async def state_until(tx: Reader, number: int, until: int) -> dict[str, Record]:
+    """The same up to an entry."""
+    state: dict[str, Record] = {}
+    row = await tx.fetch_one(SELECT_KEYFRAME, holder=number, until=until)
+    frame = KeyframeRow(*row).verify() if row is not None else None
+    since = frame.entry + 1 if frame is not None else 0
+    _collect(state, await tx.fetch_all(SELECT_EFFECTS, subject=number, since=since, until=until))
+    if frame is None:
+        return state
+    head = await tx.load_head()
+    pointers = {key: rev for key, rev in frame.revisions().items() if key not in state}
+    if pointers:
+        ranges = [_range(revision, head) for revision in sorted(set(pointers.values()))]
+        framed: dict[str, Record] = {}
+        _collect(
+            framed,
+            await tx.fetch_all(
+                SELECT_EFFECTS_IN,
+                subject=number,
+                ranges=orjson.dumps(list(dict.fromkeys(ranges))).decode(),
+            ),
+        )
+        for key in pointers:
+            if key not in framed:
+                raise DatabaseDamaged()
+            state[key] = framed[key]
+    return state
+
+
+def _range(revision: int, head: Head) -> tuple[int, int]:
+    # What lies below the oldest was folded into one entry per holder.
+    if revision <= head.oldest:
+        return (0, last_of(head.oldest))
+    return (first_of(revision), last_of(revision))
+
+
+def _collect(state: dict[str, Record], rows: list[Row]) -> None:
+    """Take the last record of each key, from entries that come newest first."""
+    for row in rows:
+        for record in reversed(EntryRow(*row).verify().records):
+            state.setdefault(record.key, record)
+
+
+async def values_at(tx: Reader, holder: HolderRow, moment: Moment) -> list[Record]:
+    """What each key of a holder was then, in the order of the keys then."""
+    check_not_purged(holder, moment)
+    return present_values(await state_at(tx, holder.number, moment))
+
+
+def present_values(state: dict[str, Record]) -> list[Record]:
+    present = [record for key, record in state.items() if key and record.after is not None]
+    return sorted(present, key=lambda record: record.place)
+
+
+def former_values_record(records: list[Record]) -> dict[str, Any]:
+    """Values by key as the log has them."""
+    return {
+        record.key: orjson.Fragment(record.after) for record in records if record.after is not None
+    }
+
+
+@dataclass(slots=True)
+class FormerInstance:
+    """An instance as it was at a moment."""
+
+    holder: HolderRow
+    place: int
+    record: Instance
+    chat: int | None
+    values: list[Record]
+
+
+async def instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerInstance | None:
+    """An instance as it was then, with its values; None if it was not there."""
+    check_not_purged(holder, moment)
+    state = await state_at(tx, holder.number, moment)
+    shape = state.get("")
+    if shape is None or shape.after is None:
         return None
-    record: Instance = orjson.loads(change.after)
+    stored = orjson.loads(shape.after)
+    record = await instance_record(tx, stored)
+    return FormerInstance(holder, shape.place, record, stored["chat"], present_values(state))
+
+
+async def instance_record(tx: Reader, stored: dict[str, Any]) -> Instance:
+    """What the log keeps of an instance, as it is answered."""
+    record: Instance = {
+        "id": stored["id"],
+        "characterId": stored["characterId"],
+        "name": stored["name"],
+        "chatId": await tx.chat_id(stored["chat"]),
+        "createdAt": stored["createdAt"],
+        "updatedAt": stored["updatedAt"],
+    }
+    if stored["origin"] is not None:
+        record["origin"] = stored["origin"]
     return record
+
+
+SELECT_LAST_EFFECT = Statement(
+    f"""
+    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries
+    WHERE subject = :subject AND entry <= :until AND effect = 1
+    ORDER BY entry DESC LIMIT 1
+    """
+)
+
+
+async def shape_at(tx: Reader, number: int, moment: Moment) -> Record | None:
+    """The last change of a character or a chat itself up to then."""
+    until = moment.entry
+    while True:
+        row = await tx.fetch_one(SELECT_LAST_EFFECT, subject=number, until=until)
+        if row is None:
+            return None
+        entry = EntryRow(*row).verify()
+        shapes = [record for record in entry.records if not record.key]
+        if shapes:
+            return shapes[-1]
+        until = entry.entry - 1
 
 
 async def character_at(tx: Reader, character_id: str, moment: Moment) -> Character | None:
-    change = await find_change(tx, "character", character_id, "", moment.change)
-    if change is None or change.after is None:
+    row = await tx.find_any_character(character_id)
+    shape = await shape_at(tx, row.number, moment) if row is not None else None
+    if shape is None or shape.after is None:
         return None
-    record: Character = orjson.loads(change.after)
+    record: Character = orjson.loads(shape.after)
     return record
 
 
-SELECT_FORMER_INSTANCES = Statement(
-    """
-    SELECT DISTINCT owner
-    FROM {schema}.changes JOIN {schema}.cells ON cells.cell = changes.cell
-    WHERE parent = :parent AND change <= :until
+SELECT_MEMBERS = Statement(
+    f"""
+    SELECT {sql.names(sql.HOLDERS, "holders")}
+    FROM {{schema}}.members JOIN {{schema}}.holders ON holders.number = members.holder
+    WHERE parent = :parent
     """
 )
 
 
-async def instances_at(tx: Reader, character_id: str, moment: Moment) -> list[ChangeRow]:
+async def members_at(tx: Reader, parent: int, moment: Moment) -> list[FormerInstance]:
+    """What ever belonged to a character or a chat, as far as it was there then."""
+    found: list[FormerInstance] = []
+    for row in await tx.fetch_all(SELECT_MEMBERS, parent=parent):
+        holder = HolderRow(*row).verify()
+        if moment.revision >= holder.floor:
+            former = await instance_at(tx, holder, moment)
+            if former is not None:
+                found.append(former)
+    return sorted(found, key=lambda former: former.place)
+
+
+async def instances_at(tx: Reader, character_id: str, moment: Moment) -> list[FormerInstance]:
     """The instances a character had then, in the order in which they came into being."""
-    found: list[ChangeRow] = []
-    for (owner,) in await tx.fetch_all(
-        SELECT_FORMER_INSTANCES, parent=character_id, until=moment.change
-    ):
-        change = await find_change(tx, "instance", owner, "", moment.change)
-        # It may have gone, or gone to another character, by then.
-        if change is not None and change.after is not None and change.parent == character_id:
-            found.append(change)
-    return sorted(found, key=lambda change: change.place or 0)
+    character = await tx.find_any_character(character_id)
+    if character is None:
+        return []
+    members = await members_at(tx, character.number, moment)
+    # It may have gone to another character by then.
+    return [each for each in members if each.record["characterId"] == character_id]
+
+
+async def chat_instances_at(tx: Reader, chat: int, moment: Moment) -> list[FormerInstance]:
+    """The instances that were bound to a chat then."""
+    return [each for each in await members_at(tx, chat, moment) if each.chat == chat]

@@ -16,6 +16,7 @@ from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged, IdempotencyMismatch
 from valuetracker.model import moment
+from valuetracker.store import statements as sql
 from valuetracker.store.changes import Context
 
 # A day is promised; the hour on top covers a clock that is put right in between.
@@ -30,6 +31,7 @@ class RequestRow:
     at: str
     revision: int
     status: int
+    live: int
     body: str
     checksum: int = 0
 
@@ -44,27 +46,29 @@ class RequestRow:
     def _sum(self) -> int:
         return crc32(
             f"{self.key}\0{self.fingerprint}\0{self.at}\0{self.revision}\0{self.status}\0"
-            f"{self.body}".encode()
+            f"{self.live}\0{self.body}".encode()
         )
 
 
 SELECT_REQUEST = Statement(
     """
-    SELECT key, fingerprint, at, revision, status, body, checksum
+    SELECT key, fingerprint, at, revision, status, live, body, checksum
     FROM {schema}.requests WHERE key = :key
     """
 )
 
-INSERT_REQUEST = Statement(
-    """
-    INSERT INTO {schema}.requests (key, fingerprint, at, revision, status, body, checksum)
-    VALUES (:key, :fingerprint, :at, :revision, :status, :body, :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.requests (key, fingerprint, at, revision, status, body, checksum)
-    SELECT * FROM unnest(:key::text[], :fingerprint::text[], :at::text[], :revision::bigint[],
-        :status::bigint[], :body::text[], :checksum::bigint[])
-    """,
+INSERT_REQUEST = sql.insert(
+    "requests",
+    {
+        "key": "text",
+        "fingerprint": "text",
+        "at": "text",
+        "revision": "bigint",
+        "status": "bigint",
+        "live": "bigint",
+        "body": "text",
+        "checksum": "bigint",
+    },
 )
 
 DELETE_OLD_REQUESTS = Statement(
@@ -96,10 +100,18 @@ class Requests:
             raise IdempotencyMismatch()
         return row
 
-    def remember(self, context: Context, at: str, revision: int, status: int, body: bytes) -> None:
+    def remember(
+        self, context: Context, at: str, revision: int, status: int, live: bool, body: bytes
+    ) -> None:
         if context.idempotency_key is not None:
             row = RequestRow(
-                context.idempotency_key, context.fingerprint, at, revision, status, body.decode()
+                context.idempotency_key,
+                context.fingerprint,
+                at,
+                revision,
+                status,
+                int(live),
+                body.decode(),
             )
             row.seal()
             self._new[row.key] = row

@@ -1,18 +1,17 @@
 """
-Going back: a new revision that sets rows to what they were at an old one.
+Going back: a new revision that sets rows to an old state. History is never rewritten.
 
-History is never rewritten. A restored row is logged as `restore`, which is a base like
-`set` and names the row's source changes that made the old state (their numbers, in
-`operand`): should the story later lose one of them, what is left of them can be replayed.
+A restored value names the source changes that had made it, so that it still follows the
+story: a later recompute replays those of them that are still live. Those whose place is
+hidden at the restore count as unanchored: going back to them was meant.
 """
 
 from __future__ import annotations
 
 import orjson
 
-from valuetracker.engine.statement import Statement
-from valuetracker.errors import CharacterNotFound, InstanceNotFound
-from valuetracker.model import Instance, Restored
+from valuetracker.errors import CharacterNotFound, ChatNotFound, InstanceNotFound
+from valuetracker.model import Restored
 from valuetracker.store.changes import (
     Change,
     DropInstance,
@@ -21,84 +20,107 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
-from valuetracker.store.instances import expect_character, expect_instance
+from valuetracker.store.entries import BASES, EntryRow, Record
+from valuetracker.store.holding import enter_chat, expect, expect_chat
+from valuetracker.store.instances import differs, enter_instances_of, expect_character
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import (
+    FormerInstance,
     Moment,
     character_at,
+    chat_instances_at,
     find_moment,
     instance_at,
     instances_at,
+    shape_at,
     values_at,
 )
-from valuetracker.store.rows import ChangeRow
-
-# Base operations start a row anew; what came before them does not matter any more.
-BASES = ("set", "remove", "restore", "adopt", "base")
-
-SELECT_KEYS_CHANGED_SINCE = Statement(
-    """
-    SELECT key FROM {schema}.cells
-    WHERE owner = :owner AND space = 'data' AND EXISTS (
-        SELECT 1 FROM {schema}.changes WHERE changes.cell = cells.cell AND change > :since
-    )
-    """
-)
-
-SELECT_SOURCES = Statement(
-    """
-    SELECT change, op, operand FROM {schema}.changes
-    WHERE cell = (
-        SELECT cell FROM {schema}.cells
-        WHERE owner = :owner AND key = :key AND space = 'data'
-    ) AND change <= :until AND effect = 1 AND op <> 'reconcile'
-    ORDER BY change DESC
-    """
-)
+from valuetracker.store.replay import Replay, Source
+from valuetracker.store.rooms import ROOMS
+from valuetracker.store.rows import DataRow, HolderRow
+from valuetracker.store.story import SELECT_POSITION_AT, has_dormant_change
+from valuetracker.store.targets import instance as instance_target
 
 
 async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:
+    present = await tx.find_instance(instance_id)
+    await tx.enter_holder(present)
     moment = await find_moment(tx, revision)
-    former = await instance_at(tx, instance_id, moment)
+    holder = await tx.find_any_holder("instance", instance_id)
+    former = await instance_at(tx, holder, moment) if holder is not None else None
     if former is None:
         raise InstanceNotFound("The instance did not exist at that revision.")
-    await expect_instance(tx, instance_id)
-    restoration = _Restoration(tx, moment)
-    await restoration.bring_back_character(former["characterId"])
+    await expect(tx, instance_target(instance_id), present)
+    restoration = Restoration(tx, moment)
     await restoration.restore_instance(former)
     return await restoration.finish()
 
 
 async def restore_character(tx: Ledger, character_id: str, revision: int) -> Restored:
+    present = await enter_instances_of(tx, character_id)
     moment = await find_moment(tx, revision)
-    former = await character_at(tx, character_id, moment)
-    if former is None:
+    if await character_at(tx, character_id, moment) is None:
         raise CharacterNotFound("The character did not exist at that revision.")
     await expect_character(tx, character_id)
-    restoration = _Restoration(tx, moment)
+    restoration = Restoration(tx, moment)
     await restoration.restore_character(character_id)
-    then = {change.owner: change for change in await instances_at(tx, character_id, moment)}
-    for instance in await tx.list_instances_of(character_id):
-        if instance.id not in then:
-            await restoration.send_away(instance.id)
-    for change in then.values():
-        await restoration.restore_instance(orjson.loads(change.after or "null"))
+    then = await instances_at(tx, character_id, moment)
+    ids = {former.holder.id for former in then}
+    for instance in present:
+        if instance.id not in ids:
+            await restoration.send_away(instance)
+    for former in then:
+        await restoration.restore_instance(former)
     return await restoration.finish()
 
 
-class _Restoration:
+async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
+    """A chat with all that it holds; its chain stays as it is."""
+    chat = await enter_chat(tx, chat_id)
+    if chat is None:
+        raise ChatNotFound()
+    moment = await find_moment(tx, revision)
+    shape = await shape_at(tx, chat.number, moment)
+    if shape is None or shape.after is None:
+        raise ChatNotFound("The chat did not exist at that revision.")
+    await expect_chat(tx, chat_id)
+    restoration = Restoration(tx, moment)
+    for space in ROOMS:
+        room = await tx.find_holder(space, str(chat.number))
+        if room is not None:
+            await restoration.restore_values(room, await values_at(tx, room, moment))
+    then = await chat_instances_at(tx, chat.number, moment)
+    ids = {former.holder.id for former in then}
+    for holder in await tx.list_holders_of_chat(chat.number):
+        if holder.space == "instance" and holder.id not in ids:
+            await restoration.leave_chat(holder)
+    for former in then:
+        present = await tx.find_instance(former.holder.id)
+        if present is not None and present.chat != chat.number:
+            restoration.warn(f"Instance {present.id} is in another chat now and stays there.")
+        else:
+            await restoration.restore_instance(former)
+    return await restoration.finish()
+
+
+class Restoration:
     """The changes that lead back to a moment, collected into one revision."""
 
     def __init__(self, tx: Ledger, moment: Moment) -> None:
         self._tx = tx
         self._moment = moment
+        self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
         self._warnings: list[str] = []
+        self._visible: dict[int, bool] = {}
 
     async def finish(self) -> Restored:
         revision = await self._tx.apply(self._changes)
         return {"revision": revision, "changed": self._changed, "warnings": self._warnings}
+
+    def warn(self, sentence: str) -> None:
+        self._warnings.append(sentence)
 
     async def restore_character(self, character_id: str) -> None:
         """The character as it was then."""
@@ -115,91 +137,135 @@ class _Restoration:
                 )
             )
 
-    async def bring_back_character(self, character_id: str) -> None:
+    async def _bring_back_character(self, character_id: str) -> None:
         """The character an instance needs, if it has gone meanwhile."""
-        if await self._tx.find_character(character_id) is None:
+        wanted = any(
+            isinstance(change, PutCharacter) and change.id == character_id
+            for change in self._changes
+        )
+        if not wanted and await self._tx.find_character(character_id) is None:
             await self.restore_character(character_id)
 
-    async def send_away(self, instance_id: str) -> None:
+    async def send_away(self, holder: HolderRow) -> None:
         """An instance the character did not have: back where it was, or gone."""
-        former = await instance_at(self._tx, instance_id, self._moment)
+        former = await instance_at(self._tx, holder, self._moment)
         if former is not None:
-            await self.bring_back_character(former["characterId"])
             await self._put_instance(former)
-            return
-        for row in await self._tx.list_values(instance_id):
-            self._changes.append(RemoveValue(instance_id, row.key, "restore", anchored=False))
-            self._changed += 1
-        self._changes.append(DropInstance(instance_id))
+        else:
+            await self._remove_instance(holder)
 
-    async def restore_instance(self, former: Instance) -> None:
+    async def leave_chat(self, holder: HolderRow) -> None:
+        """An instance the chat did not have: it goes if it was made since."""
+        if await instance_at(self._tx, holder, self._moment) is None:
+            await self._remove_instance(holder)
+        else:
+            self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
+
+    async def _remove_instance(self, holder: HolderRow) -> None:
+        for row in await self._tx.list_rows(holder):
+            if row.value is not None or await has_dormant_change(self._tx, row):
+                await self._restore_value(holder, row.key, None, row)
+        self._changes.append(DropInstance(holder))
+
+    async def restore_instance(self, former: FormerInstance) -> None:
         """An instance as it was then, with the values it had then."""
         await self._put_instance(former)
-        instance_id = former["id"]
-        then = {row.key: row for row in await values_at(self._tx, instance_id, self._moment)}
-        touched = {
-            key
-            for (key,) in await self._tx.fetch_all(
-                SELECT_KEYS_CHANGED_SINCE, owner=instance_id, since=self._moment.change
-            )
-        }
-        now = {row.key: row for row in await self._tx.list_values(instance_id)}
-        for key in [key for key in now if key not in then]:
-            await self._restore_value(instance_id, key, None, now[key].value)
+        await self.restore_values(former.holder, former.values)
+
+    async def restore_values(self, holder: HolderRow, values: list[Record]) -> None:
+        # The holder as the ledger knows it: what was read of it is a copy.
+        known = await self._tx.find_any_holder(holder.space, holder.id)
+        assert known is not None
+        rows = {row.key: row for row in await self._tx.list_rows(known)}
+        then = {record.key: record for record in values}
+        for key, row in rows.items():
+            if key not in then and (
+                row.value is not None or await has_dormant_change(self._tx, row)
+            ):
+                await self._restore_value(known, key, None, row)
         # In the order of then, so that keys that come back stand in that order.
-        for key, row in then.items():
-            if key in touched:
-                present = now[key].value if key in now else None
-                await self._restore_value(instance_id, key, row, present)
+        for key, record in then.items():
+            if rows[key].last > self._moment.revision:
+                await self._restore_value(known, key, record.after, rows[key])
 
     async def _restore_value(
-        self, instance_id: str, key: str, former: ChangeRow | None, present: str | None
+        self, holder: HolderRow, key: str, value: str | None, row: DataRow
     ) -> None:
-        value = former.after if former is not None else None
-        if value != present:
+        if value != row.value:
             self._changed += 1
-        sources = await self._sources(instance_id, key)
+        sources = await self._sources(row)
         if value is None:
-            self._changes.append(RemoveValue(instance_id, key, "restore", sources, anchored=False))
+            self._changes.append(RemoveValue(holder, key, "restore", sources))
         else:
-            self._changes.append(
-                SetValue(instance_id, key, value, "restore", sources, anchored=False)
+            self._changes.append(SetValue(holder, key, value, "restore", sources))
+
+    async def _sources(self, row: DataRow) -> str:
+        """
+        The source changes that made the value, oldest first, as JSON.
+
+        Each is [entry, index in it, whether it counts whatever becomes of its place]. They
+        go back to one that no flip can reach: further back nothing can matter again.
+        """
+        found: list[tuple[int, int, int]] = []
+        async for source in self._replay.walk(row.holder, row.key, row.last):
+            entry = source.entry
+            if entry.revision > self._moment.revision or not await self._was_live(entry):
+                continue
+            if source.record.op == "restore":
+                found += reversed(await self._named(source))
+            else:
+                found.append((entry.entry, source.index, int(not self._is_visible(entry))))
+            if source.record.op in BASES and not entry.is_flippable:
+                break
+        return orjson.dumps(found[::-1]).decode()
+
+    async def _named(self, restore: Source) -> list[tuple[int, int, int]]:
+        """What a restore stands for, as far as it was live at the moment."""
+        found: list[tuple[int, int, int]] = []
+        for number, index, always in orjson.loads(restore.record.operand or "[]"):
+            entry = await self._replay.entry(number)
+            if entry is not None and (always or await self._was_live(entry)):
+                found.append((number, index, int(always or not self._is_visible(entry))))
+        return found
+
+    @staticmethod
+    def _is_visible(entry: EntryRow) -> bool:
+        return entry.place is None or (entry.is_flippable and entry.is_live)
+
+    async def _was_live(self, entry: EntryRow) -> bool:
+        """Whether an entry's place was visible at the moment."""
+        if entry.place is None or not entry.anchor_chat:
+            return True
+        if entry.place not in self._visible:
+            row = await self._tx.fetch_one(
+                SELECT_POSITION_AT, place=entry.place, revision=self._moment.revision
             )
+            self._visible[entry.place] = row is not None and row[0] is not None
+        return self._visible[entry.place]
 
-    async def _sources(self, instance_id: str, key: str) -> str:
-        """The numbers of the source changes that made the value, oldest first, as JSON."""
-        numbers: list[int] = []
-        for change, op, operand in await self._tx.fetch_all(
-            SELECT_SOURCES, owner=instance_id, key=key, until=self._moment.change
-        ):
-            if op == "restore":
-                # It stands for those it names itself.
-                numbers += reversed(orjson.loads(operand or "[]"))
-                break
-            numbers.append(change)
-            if op in BASES:
-                break
-        return orjson.dumps(numbers[::-1]).decode()
-
-    async def _put_instance(self, former: Instance) -> None:
-        present = await self._tx.find_instance(former["id"])
-        chat_id = former["chatId"]
-        if present is not None and present.chat_id != chat_id:
+    async def _put_instance(self, former: FormerInstance) -> None:
+        record = former.record
+        await self._bring_back_character(record["characterId"])
+        present = await self._tx.find_instance(record["id"])
+        chat = former.chat
+        if present is not None and present.chat != chat:
             # Chats are rooms of their own: one is not taken out of a chat by looking back.
-            chat_id = present.chat_id
-            self._warnings.append(f"Instance {former['id']} stays in the chat it is in now.")
-        if present is None or (former["characterId"], former["name"], chat_id) != (
-            present.character_id,
-            present.name,
-            present.chat_id,
-        ):
-            self._changes.append(
-                PutInstance(
-                    former["id"],
-                    former["characterId"],
-                    chat_id,
-                    former["name"],
-                    created_at=former["createdAt"],
-                    updated_at=self._tx.now,
-                )
-            )
+            chat = present.chat
+            self.warn(f"Instance {record['id']} stays in the chat it is in now.")
+        elif chat is not None:
+            row = await self._tx.get_chat(chat)
+            if row.gone:
+                chat = None
+            else:
+                await self._tx.enter(row)
+        wanted = PutInstance(
+            record["id"],
+            record["characterId"],
+            chat,
+            record["name"],
+            created_at=record["createdAt"],
+            updated_at=self._tx.now,
+            origin=former.holder.origin,
+        )
+        if present is None or differs(present, wanted):
+            self._changes.append(wanted)

@@ -2,8 +2,8 @@
 The rows as they are kept, each with a checksum over all of it.
 
 SQLite does not notice a flipped bit; the checksum, compared whenever a row is read, does.
-An instance also keeps the number of its values and the exclusive or of their checksums,
-so a value that has gone missing is noticed as well as one that has changed.
+A holder also keeps the number of its values and the exclusive or of their checksums, so a
+value that has gone missing is noticed as well as one that has changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zlib import crc32
 import orjson
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.model import Character, Instance
+from valuetracker.model import Character
 
 
 def checksum(*columns: object) -> int:
@@ -51,11 +51,11 @@ class Head(Row):
 
     revision: int
     oldest: int
-    change: int = 0
-    cell: int = 0
+    number: int = 0
     place: int = 0
     characters: int = 0
     instances: int = 0
+    chats: int = 0
     keys: int = 0
     checksum: int = 0
     # Of the database it stands in: pages of another one that got here are so noticed.
@@ -66,46 +66,46 @@ class Head(Row):
             self.identity,
             self.revision,
             self.oldest,
-            self.change,
-            self.cell,
+            self.number,
             self.place,
             self.characters,
             self.instances,
+            self.chats,
             self.keys,
         )
 
+    def next_number(self) -> int:
+        self.number += 1
+        return self.number
 
-@dataclass(slots=True)
-class CellRow:
-    """Something that ever was, by name; what the log is about."""
-
-    cell: int
-    space: str
-    owner: str
-    key: str
+    def next_place(self) -> int:
+        self.place += 1
+        return self.place
 
 
 @dataclass(slots=True)
 class CharacterRow(Row):
-    cell: int
+    number: int
     place: int
     id: str
     name: str | None
     created_at: str
     updated_at: str
     instances: int = 0
+    gone: int = 0
     revision: int = 0
     checksum: int = 0
 
     def _sum(self) -> int:
         return checksum(
-            self.cell,
+            self.number,
             self.place,
             self.id,
             self.name,
             self.created_at,
             self.updated_at,
             self.instances,
+            self.gone,
             self.revision,
         )
 
@@ -123,19 +123,29 @@ class CharacterRow(Row):
         }
 
     def text(self) -> str:
+        """What the log keeps of it."""
         return orjson.dumps(self.record()).decode()
 
 
 @dataclass(slots=True)
-class InstanceRow(Row):
-    cell: int
+class HolderRow(Row):
+    """What holds values: an instance, or one of the rooms of a chat."""
+
+    number: int
     place: int
+    space: str
     id: str
-    character_id: str
-    chat_id: str | None
+    character_id: str | None
+    chat: int | None
     name: str | None
+    # The id of the instance it was branched from.
+    origin: str | None
     created_at: str
     updated_at: str
+    gone: int = 0
+    floor: int = 0
+    shaped: int = 0
+    unframed: int = 0
     revision: int = 0
     keys: int = 0
     digest: int = 0
@@ -143,14 +153,20 @@ class InstanceRow(Row):
 
     def _sum(self) -> int:
         return checksum(
-            self.cell,
+            self.number,
             self.place,
+            self.space,
             self.id,
             self.character_id,
-            self.chat_id,
+            self.chat,
             self.name,
+            self.origin,
             self.created_at,
             self.updated_at,
+            self.gone,
+            self.floor,
+            self.shaped,
+            self.unframed,
             self.revision,
             self.keys,
             self.digest,
@@ -164,140 +180,143 @@ class InstanceRow(Row):
         if len(rows) != self.keys or digest != self.digest:
             raise DatabaseDamaged()
 
-    def record(self) -> Instance:
-        return {
-            "id": self.id,
-            "characterId": self.character_id,
-            "name": self.name,
-            "chatId": self.chat_id,
-            "createdAt": self.created_at,
-            "updatedAt": self.updated_at,
-        }
-
     def text(self) -> str:
-        return orjson.dumps(self.record()).decode()
+        """What the log keeps of it: its chat by number, because ids of chats change."""
+        return orjson.dumps(
+            {
+                "id": self.id,
+                "characterId": self.character_id,
+                "name": self.name,
+                "chat": self.chat,
+                "origin": self.origin,
+                "createdAt": self.created_at,
+                "updatedAt": self.updated_at,
+            }
+        ).decode()
 
 
 @dataclass(slots=True)
 class DataRow(Row):
-    cell: int
-    place: int
-    instance_id: str
+    """A key that a holder has, or had: then there is no value."""
+
+    holder: int
     key: str
-    value: str
+    value: str | None
+    place: int
     revision: int
+    last: int
+    anchored: int
     checksum: int = 0
 
     def _sum(self) -> int:
         return data_checksum(
-            self.cell, self.place, self.instance_id, self.key, self.revision, self.value
+            self.holder,
+            self.key,
+            self.place,
+            self.revision,
+            self.last,
+            self.anchored,
+            self.value,
         )
 
 
 def data_checksum(
-    cell: int, place: int, instance_id: str, key: str, revision: int, value: str
+    holder: int, key: str, place: int, revision: int, last: int, anchored: int, value: str | None
 ) -> int:
-    # No id holds a NUL, so it keeps the columns apart.
-    return crc32(f"{cell}\0{place}\0{instance_id}\0{key}\0{revision}\0{value}".encode())
+    # No key holds a NUL, so it keeps the columns apart; no JSON text reads None.
+    text = f"{holder}\0{key}\0{place}\0{revision}\0{last}\0{anchored}\0{value}"
+    return crc32(text.encode())
 
 
 @dataclass(slots=True)
-class RevisionRow(Row):
-    """One request that changed something: its changes are numbered from `first` on."""
-
-    revision: int
-    at: str
-    actor: str
-    first: int
-    changes: int
+class ChatRow(Row):
+    number: int
+    place: int
+    id: str
+    parent: str | None
+    origin: str | None
+    created_at: str
+    updated_at: str
+    archived_at: str | None = None
+    gone: int = 0
+    floor: int = 0
+    revision: int = 0
     checksum: int = 0
 
     def _sum(self) -> int:
-        return checksum(self.revision, self.at, self.actor, self.first, self.changes)
+        return checksum(
+            self.number,
+            self.place,
+            self.id,
+            self.parent,
+            self.origin,
+            self.created_at,
+            self.updated_at,
+            self.archived_at,
+            self.gone,
+            self.floor,
+            self.revision,
+        )
 
-
-# The columns of a change as they are stored, and after them the name of its cell.
-StoredChange = tuple[Any, ...]
-CHANGE_COLUMNS = 14
+    def text(self) -> str:
+        """What the log keeps of it."""
+        return orjson.dumps(
+            {"id": self.id, "archived": self.archived_at is not None, "createdAt": self.created_at}
+        ).decode()
 
 
 @dataclass(slots=True)
-class ChangeRow(Row):
-    """One thing that one revision changed, with the name of its cell."""
+class PlaceRow(Row):
+    """A message of a chat and one of its swipes; visible while it has a position."""
 
-    change: int
-    revision: int
-    cell: int
-    op: str
-    operand: str | None
-    after: str | None
-    place: int | None
-    parent: str | None
-    chat_id: str | None
-    message_id: str | None
-    swipe: str | None
-    effect: int
-    live: int
-    checksum: int
-    space: str
-    owner: str
-    key: str
+    place: int
+    chat: int
+    message_id: str
+    swipe: str
+    seen: int
+    position: int | None
+    written: int = 0
+    hash: str | None = None
+    checksum: int = 0
 
     def _sum(self) -> int:
-        return change_checksum(
-            self.change,
-            self.revision,
-            self.cell,
-            self.op,
-            self.operand,
-            self.after,
+        return checksum(
             self.place,
-            self.parent,
-            self.chat_id,
+            self.chat,
             self.message_id,
             self.swipe,
-            self.effect,
-            self.live,
-            self.space,
-            self.owner,
-            self.key,
+            self.seen,
+            self.position,
+            self.written,
+            self.hash,
         )
 
 
-def change_checksum(
-    change: int,
-    revision: int,
-    cell: int,
-    op: str,
-    operand: str | None,
-    after: str | None,
-    place: int | None,
-    parent: str | None,
-    chat_id: str | None,
-    message_id: str | None,
-    swipe: str | None,
-    effect: int,
-    live: int,
-    space: str,
-    owner: str,
-    key: str,
-) -> int:
-    # No id holds a NUL, and no JSON text reads None. Nearly all changes are unanchored
-    # changes of values; theirs is the short way.
-    text = (
-        f"{change}\0{revision}\0{cell}\0{owner}\0{key}\0{space}\0{op}\0{place}\0{effect}\0{live}"
-        f"\0{operand}\0{after}"
-    )
-    if message_id is not None or chat_id is not None or parent is not None:
-        text += f"\0{parent!r}\0{chat_id!r}\0{message_id!r}\0{swipe!r}"
-    return crc32(text.encode())
+@dataclass(slots=True)
+class FlipRow:
+    """A place's position from a revision on."""
+
+    place: int
+    revision: int
+    position: int | None
+
+
+@dataclass(slots=True)
+class AliasRow:
+    """An id that a chat had before."""
+
+    id: str
+    chat: int
+
+
+@dataclass(slots=True)
+class MemberRow:
+    """That a holder belongs, or once belonged, to a character or a chat."""
+
+    parent: int
+    holder: int
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:
     """Values by key, each spliced in as the text it is stored as."""
-    return {row.key: orjson.Fragment(row.value) for row in rows}
-
-
-def former_values_record(rows: list[ChangeRow]) -> dict[str, Any]:
-    """The same from the log: what each key was after its last change up to some moment."""
-    return {row.key: orjson.Fragment(row.after) for row in rows if row.after is not None}
+    return {row.key: orjson.Fragment(row.value) for row in rows if row.value is not None}

@@ -10,8 +10,8 @@ from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
-from valuetracker.store.ledger import last_change, load_head
-from valuetracker.store.rows import CharacterRow, DataRow, Head, InstanceRow
+from valuetracker.store.ledger import load_head
+from valuetracker.store.rows import CharacterRow, ChatRow, DataRow, Head, HolderRow
 from valuetracker.store.tags import Tag
 
 
@@ -25,13 +25,16 @@ class Snapshot:
     says nothing has changed with the head.
     """
 
-    __slots__ = ("_transaction", "etag", "head", "tags")
+    __slots__ = ("_chat_ids", "_transaction", "etag", "head", "keepable", "tags")
 
     def __init__(self, transaction: Transaction, head: Head) -> None:
         self._transaction = transaction
+        self._chat_ids: dict[int, str] = {}
         self.head = head
         self.tags: set[Tag] = set()
         self.etag: int | None = head.revision
+        # Whether the answer stays true until the next commit; the clock can end it, too.
+        self.keepable = True
 
     @classmethod
     async def take(cls, transaction: Transaction) -> Snapshot:
@@ -50,44 +53,73 @@ class Snapshot:
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
         return await self._transaction.fetch_one(statement, **parameters)
 
-    async def find_character(self, character_id: str) -> CharacterRow | None:
-        row = await self._transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
+    # Characters and holders
+
+    async def find_any_character(self, character_id: str) -> CharacterRow | None:
+        row = await self.fetch_one(sql.SELECT_CHARACTER, id=character_id)
         if row is None:
             await self._confirm_absence(sql.SCAN_FOR_CHARACTER, character_id)
             return None
         return CharacterRow(*row).verify()
 
-    async def find_instance(self, instance_id: str) -> InstanceRow | None:
-        row = await self._transaction.fetch_one(sql.SELECT_INSTANCE, id=instance_id)
+    async def find_character(self, character_id: str) -> CharacterRow | None:
+        found = await self.find_any_character(character_id)
+        return found if found is not None and not found.gone else None
+
+    async def find_any_holder(self, space: str, id: str) -> HolderRow | None:
+        row = await self.fetch_one(sql.SELECT_HOLDER, space=space, id=id)
         if row is None:
-            await self._confirm_absence(sql.SCAN_FOR_INSTANCE, instance_id)
+            if space == "instance":
+                await self._confirm_absence(sql.SCAN_FOR_HOLDER, id)
             return None
-        return InstanceRow(*row).verify()
+        return HolderRow(*row).verify()
+
+    async def find_instance(self, instance_id: str) -> HolderRow | None:
+        found = await self.find_any_holder("instance", instance_id)
+        return found if found is not None and not found.gone else None
 
     async def _confirm_absence(self, scan: Statement, id: str) -> None:
         # An index that has lost a row makes it vanish without a trace; the table has it.
-        row = await self._transaction.fetch_one(scan, id=id)
+        row = await self.fetch_one(scan, id=id)
         if row is None or row[0]:
             raise DatabaseDamaged()
 
-    async def find_value(self, instance_id: str, key: str) -> DataRow | None:
-        row = await self._transaction.fetch_one(sql.SELECT_VALUE, instance_id=instance_id, key=key)
+    # Values
+
+    async def find_value(self, holder: HolderRow, key: str) -> DataRow | None:
+        """The row of a key; it may be without value, or there may be none."""
+        row = await self.fetch_one(sql.SELECT_VALUE, holder=holder.number, key=key)
         if row is not None:
             return DataRow(*row).verify()
-        # Nothing there, or an index that has lost it: the instance's digest tells.
-        instance = await self.find_instance(instance_id)
-        if instance is not None:
-            await self.list_values(instance)
+        # Nothing there, or a table that has lost it: the holder's digest tells.
+        await self.list_values(holder)
         return None
 
-    async def list_values(self, instance: InstanceRow) -> list[DataRow]:
+    async def list_values(self, holder: HolderRow) -> list[DataRow]:
         rows = [
             DataRow(*row).verify()
-            for row in await self.fetch_all(sql.SELECT_VALUES, instance_id=instance.id)
+            for row in await self.fetch_all(sql.SELECT_VALUES, holder=holder.number)
         ]
-        instance.verify_values(rows)
+        holder.verify_values(rows)
         return rows
 
-    async def last_change(self, space: str, owner: str, key: str = "") -> int:
-        """The revision that last changed a row, also one that is gone; 0 for none."""
-        return await last_change(self._transaction, self.head, space, owner, key)
+    # Chats
+
+    async def find_any_chat(self, chat_id: str) -> ChatRow | None:
+        row = await self.fetch_one(sql.SELECT_CHAT, id=chat_id)
+        return ChatRow(*row).verify() if row is not None else None
+
+    async def find_chat(self, chat_id: str) -> ChatRow | None:
+        """The chat of this id, or of this former id."""
+        found = await self.find_any_chat(chat_id)
+        return found if found is not None and not found.gone else None
+
+    async def chat_id(self, number: int | None) -> str | None:
+        if number is None:
+            return None
+        if number not in self._chat_ids:
+            row = await self.fetch_one(sql.SELECT_CHAT_BY_NUMBER, number=number)
+            if row is None:
+                raise DatabaseDamaged()
+            self._chat_ids[number] = ChatRow(*row).verify().id
+        return self._chat_ids[number]

@@ -1,360 +1,278 @@
 """
-The statements that several verbs share: rows by key, and what the ledger writes.
+The statements that several verbs share: rows by name, and what the ledger writes.
 
-A statement used by one verb alone stands above that verb. Those that write many rows take
-arrays on PostgreSQL: one statement there, however many rows.
+A statement used by one verb alone stands above that verb. Those that write many rows are
+made from the columns of their table, because PostgreSQL takes them as arrays: one statement
+there, however many rows.
 """
 
 from __future__ import annotations
 
 from valuetracker.engine.statement import Statement
 
-SELECT_HEAD = Statement(
-    """
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
-        (SELECT identity FROM {schema}.file)
-    FROM {schema}.head
-    """
-)
+Columns = dict[str, str]
 
+
+def _columns(numbers: str, texts: str, order: str) -> Columns:
+    kinds = {**dict.fromkeys(numbers.split(), "bigint"), **dict.fromkeys(texts.split(), "text")}
+    return {name: kinds[name] for name in order.split()}
+
+
+HEAD = dict.fromkeys(
+    [
+        "revision",
+        "oldest",
+        "number",
+        "place",
+        "characters",
+        "instances",
+        "chats",
+        "keys",
+        "checksum",
+    ],
+    "bigint",
+)
+CHARACTERS = _columns(
+    "number place instances gone revision checksum",
+    "id name created_at updated_at",
+    "number place id name created_at updated_at instances gone revision checksum",
+)
+HOLDERS = _columns(
+    "number place chat gone floor shaped unframed revision keys digest checksum",
+    "space id character_id name origin created_at updated_at",
+    "number place space id character_id chat name origin created_at updated_at gone floor shaped"
+    " unframed revision keys digest checksum",
+)
+DATA = _columns(
+    "holder place revision last anchored checksum",
+    "key value",
+    "holder key value place revision last anchored checksum",
+)
+ENTRIES = _columns(
+    "entry subject chat place effect standing checksum",
+    "at actor changes",
+    "entry subject at actor chat place effect standing changes checksum",
+)
+KEYFRAMES = _columns("holder entry checksum", "keys", "holder entry keys checksum")
+CHATS = _columns(
+    "number place gone floor revision checksum",
+    "id parent origin created_at updated_at archived_at",
+    "number place id parent origin created_at updated_at archived_at gone floor revision checksum",
+)
+PLACES = _columns(
+    "place chat seen position written checksum",
+    "message_id swipe hash",
+    "place chat message_id swipe seen position written hash checksum",
+)
+FLIPS = dict.fromkeys(("place", "revision", "position"), "bigint")
+MEMBERS = dict.fromkeys(("parent", "holder"), "bigint")
+ALIASES = {"id": "text", "chat": "bigint"}
+
+
+def names(columns: Columns, table: str = "") -> str:
+    """The columns of a table, as they stand in a SELECT."""
+    return ", ".join(f"{table}.{name}" if table else name for name in columns)
+
+
+def _arrays(columns: Columns) -> str:
+    return ", ".join(f":{name}::{kind}[]" for name, kind in columns.items())
+
+
+def insert(table: str, columns: Columns, otherwise: str = "") -> Statement:
+    into = f"INSERT INTO {{schema}}.{table} ({names(columns)})"
+    values = ", ".join(f":{name}" for name in columns)
+    return Statement(
+        f"{into} VALUES ({values}) {otherwise}",
+        postgres=f"{into} SELECT * FROM unnest({_arrays(columns)}) {otherwise}",
+    )
+
+
+def update(table: str, columns: Columns, key: str, *changed: str) -> Statement:
+    """Set these columns, or all, where the key is the row's."""
+    chosen = changed or tuple(name for name in columns if name != key)
+    new = {name: columns[name] for name in (*chosen, key)}
+    return Statement(
+        f"UPDATE {{schema}}.{table} SET {', '.join(f'{name} = :{name}' for name in chosen)}"
+        f" WHERE {key} = :{key}",
+        postgres=f"UPDATE {{schema}}.{table} SET"
+        f" {', '.join(f'{name} = new.{name}' for name in chosen)}"
+        f" FROM unnest({_arrays(new)}) AS new ({names(new)})"
+        f" WHERE {table}.{key} = new.{key}",
+    )
+
+
+# The head
+
+SELECT_HEAD = Statement(
+    f"SELECT {names(HEAD)}, (SELECT identity FROM {{schema}}.file) FROM {{schema}}.head"
+)
 # The same for whoever is about to write: on PostgreSQL it takes the lock that puts
 # writers of one extension, on any server, one after the other. SQLite's have it already.
-LOCK_HEAD = Statement(
-    """
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
-        (SELECT identity FROM {schema}.file)
-    FROM {schema}.head
-    """,
-    postgres="""
-    SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
-        (SELECT identity FROM {schema}.file)
-    FROM {schema}.head FOR UPDATE
-    """,
-)
-
+LOCK_HEAD = Statement(SELECT_HEAD.postgres, postgres=SELECT_HEAD.postgres + " FOR UPDATE")
 SELECT_IDENTITY = Statement("SELECT identity FROM {schema}.file")
-
-INSERT_HEAD = Statement(
-    """
-    INSERT INTO {schema}.head (revision, oldest, change, cell, place, characters, instances,
-        keys, checksum)
-    VALUES (:revision, :oldest, :change, :cell, :place, :characters, :instances, :keys,
-        :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.head (revision, oldest, change, cell, place, characters, instances,
-        keys, checksum)
-    SELECT * FROM unnest(:revision::bigint[], :oldest::bigint[], :change::bigint[],
-        :cell::bigint[], :place::bigint[], :characters::bigint[], :instances::bigint[],
-        :keys::bigint[], :checksum::bigint[])
-    """,
-)
-
+INSERT_HEAD = insert("head", HEAD)
 UPDATE_HEAD = Statement(
-    """
-    UPDATE {schema}.head SET revision = :revision, oldest = :oldest, change = :change,
-        cell = :cell, place = :place, characters = :characters, instances = :instances,
-        keys = :keys, checksum = :checksum
-    """,
-    postgres="""
-    UPDATE {schema}.head SET revision = new.revision, oldest = new.oldest,
-        change = new.change, cell = new.cell, place = new.place, characters = new.characters,
-        instances = new.instances, keys = new.keys, checksum = new.checksum
-    FROM unnest(:revision::bigint[], :oldest::bigint[], :change::bigint[], :cell::bigint[],
-        :place::bigint[], :characters::bigint[], :instances::bigint[], :keys::bigint[],
-        :checksum::bigint[])
-        AS new (revision, oldest, change, cell, place, characters, instances, keys, checksum)
-    """,
+    f"UPDATE {{schema}}.head SET {', '.join(f'{name} = :{name}' for name in HEAD)}",
+    postgres=f"UPDATE {{schema}}.head SET {', '.join(f'{name} = new.{name}' for name in HEAD)}"
+    f" FROM unnest({_arrays(HEAD)}) AS new ({names(HEAD)})",
 )
 
-# `names` is a JSON array of [space, owner, key].
-SELECT_CELLS = Statement(
-    """
-    SELECT space, owner, cells.key, cell
-    FROM json_each(:names) AS name CROSS JOIN {schema}.cells
-    WHERE owner = json_extract(name.value, '$[1]')
-        AND cells.key = json_extract(name.value, '$[2]')
-        AND space = json_extract(name.value, '$[0]')
-    """,
-    postgres="""
-    SELECT space, owner, key, cell
-    FROM json_array_elements(CAST(:names AS json)) AS name (value)
-    JOIN {schema}.cells ON owner = name.value ->> 1 AND md5(key) = md5(name.value ->> 2)
-        AND key = name.value ->> 2 AND space = name.value ->> 0
-    """,
-)
-
-INSERT_CELL = Statement(
-    """
-    INSERT INTO {schema}.cells (cell, space, owner, key)
-    VALUES (:cell, :space, :owner, :key)
-    """,
-    postgres="""
-    INSERT INTO {schema}.cells (cell, space, owner, key)
-    SELECT * FROM unnest(:cell::bigint[], :space::text[], :owner::text[], :key::text[])
-    """,
-)
-
-INSERT_REVISION = Statement(
-    """
-    INSERT INTO {schema}.revisions (revision, at, actor, first, changes, checksum)
-    VALUES (:revision, :at, :actor, :first, :changes, :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.revisions (revision, at, actor, first, changes, checksum)
-    SELECT * FROM unnest(:revision::bigint[], :at::text[], :actor::text[], :first::bigint[],
-        :changes::bigint[], :checksum::bigint[])
-    """,
-)
-
-INSERT_CHANGE = Statement(
-    """
-    INSERT INTO {schema}.changes (change, revision, cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, checksum)
-    VALUES (:change, :revision, :cell, :op, :operand, :after, :place, :parent, :chat_id,
-        :message_id, :swipe, :effect, :live, :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.changes (change, revision, cell, op, operand, after, place, parent,
-        chat_id, message_id, swipe, effect, live, checksum)
-    SELECT * FROM unnest(:change::bigint[], :revision::bigint[], :cell::bigint[], :op::text[],
-        :operand::text[], :after::text[], :place::bigint[], :parent::text[], :chat_id::text[],
-        :message_id::text[], :swipe::text[], :effect::bigint[], :live::bigint[],
-        :checksum::bigint[])
-    """,
-)
-
-SELECT_LAST_REVISION = Statement(
-    """
-    SELECT revision FROM {schema}.changes
-    WHERE cell = :cell AND effect = 1
-    ORDER BY change DESC LIMIT 1
-    """
-)
+# Characters
 
 SELECT_CHARACTER = Statement(
-    """
-    SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
-    FROM {schema}.characters WHERE id = :id
-    """
+    f"SELECT {names(CHARACTERS)} FROM {{schema}}.characters WHERE id = :id"
+)
+INSERT_CHARACTER = insert("characters", CHARACTERS)
+UPDATE_CHARACTER = update(
+    "characters", {name: kind for name, kind in CHARACTERS.items() if name != "id"}, "number"
 )
 
-INSERT_CHARACTER = Statement(
-    """
-    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, instances,
-        revision, checksum)
-    VALUES (:cell, :place, :id, :name, :created_at, :updated_at, :instances, :revision,
-        :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.characters (cell, place, id, name, created_at, updated_at, instances,
-        revision, checksum)
-    SELECT * FROM unnest(:cell::bigint[], :place::bigint[], :id::text[], :name::text[],
-        :created_at::text[], :updated_at::text[], :instances::bigint[],
-        :revision::bigint[], :checksum::bigint[])
-    """,
-)
+# Holders
 
-UPDATE_CHARACTER = Statement(
-    """
-    UPDATE {schema}.characters SET place = :place, name = :name, created_at = :created_at,
-        updated_at = :updated_at, instances = :instances, revision = :revision,
-        checksum = :checksum
-    WHERE cell = :cell
-    """,
-    postgres="""
-    UPDATE {schema}.characters SET place = new.place, name = new.name,
-        created_at = new.created_at, updated_at = new.updated_at,
-        instances = new.instances, revision = new.revision,
-        checksum = new.checksum
-    FROM unnest(:place::bigint[], :name::text[], :created_at::text[], :updated_at::text[],
-        :instances::bigint[], :revision::bigint[], :checksum::bigint[], :cell::bigint[])
-        AS new (place, name, created_at, updated_at, instances, revision, checksum, cell)
-    WHERE characters.cell = new.cell
-    """,
+SELECT_HOLDER = Statement(
+    f"SELECT {names(HOLDERS)} FROM {{schema}}.holders WHERE id = :id AND space = :space"
 )
-
-DELETE_CHARACTER = Statement(
-    """
-    DELETE FROM {schema}.characters WHERE cell = :cell
-    """,
-    postgres="""
-    DELETE FROM {schema}.characters WHERE cell = ANY (:cell::bigint[])
-    """,
+SELECT_HOLDER_BY_NUMBER = Statement(
+    f"SELECT {names(HOLDERS)} FROM {{schema}}.holders WHERE number = :number"
 )
-
-SELECT_INSTANCE = Statement(
-    """
-    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
-        keys, digest, checksum
-    FROM {schema}.instances WHERE id = :id
-    """
-)
-
 SELECT_INSTANCES_OF_CHARACTER = Statement(
-    """
-    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
-        keys, digest, checksum
-    FROM {schema}.instances WHERE character_id = :character_id ORDER BY place
-    """
+    f"SELECT {names(HOLDERS)} FROM {{schema}}.holders"
+    " WHERE character_id = :character_id AND gone = 0 ORDER BY place"
 )
-
+SELECT_HOLDERS_OF_CHAT = Statement(
+    f"SELECT {names(HOLDERS)} FROM {{schema}}.holders"
+    " WHERE chat = :chat AND gone = 0 ORDER BY place"
+)
 # What a whole group of writes asks for, at once; `ids` and `pairs` are JSON arrays.
 SELECT_INSTANCES_BY_ID = Statement(
-    """
-    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
-        keys, digest, checksum
-    FROM {schema}.instances WHERE id IN (SELECT value FROM json_each(:ids))
+    f"""
+    SELECT {names(HOLDERS)} FROM {{schema}}.holders
+    WHERE id IN (SELECT value FROM json_each(:ids)) AND space = 'instance'
     """,
-    postgres="""
-    SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
-        keys, digest, checksum
-    FROM {schema}.instances
-    WHERE id IN (SELECT json_array_elements_text(CAST(:ids AS json)))
+    postgres=f"""
+    SELECT {names(HOLDERS)} FROM {{schema}}.holders
+    WHERE id IN (SELECT json_array_elements_text(CAST(:ids AS json))) AND space = 'instance'
     """,
 )
+INSERT_HOLDER = insert("holders", HOLDERS)
+UPDATE_HOLDER = update(
+    "holders",
+    {name: kind for name, kind in HOLDERS.items() if name not in ("space", "id")},
+    "number",
+)
+TOUCH_HOLDER = update(
+    "holders", HOLDERS, "number", "unframed", "revision", "keys", "digest", "checksum"
+)
+INSERT_MEMBER = insert("members", MEMBERS, "ON CONFLICT DO NOTHING")
 
 # By the table itself and not its index: whether "not found" is true.
-SCAN_FOR_INSTANCE = Statement(
-    "SELECT count(*) FROM {schema}.instances NOT INDEXED WHERE id = :id",
-    postgres="SELECT count(*) FROM {schema}.instances WHERE id = :id",
+SCAN_FOR_HOLDER = Statement(
+    "SELECT count(*) FROM {schema}.holders NOT INDEXED WHERE id = :id AND space = 'instance'",
+    postgres="SELECT count(*) FROM {schema}.holders WHERE id = :id AND space = 'instance'",
 )
-
 SCAN_FOR_CHARACTER = Statement(
     "SELECT count(*) FROM {schema}.characters NOT INDEXED WHERE id = :id",
     postgres="SELECT count(*) FROM {schema}.characters WHERE id = :id",
 )
 
-INSERT_INSTANCE = Statement(
-    """
-    INSERT INTO {schema}.instances (cell, place, id, character_id, chat_id, name, created_at,
-        updated_at, revision, keys, digest, checksum)
-    VALUES (:cell, :place, :id, :character_id, :chat_id, :name, :created_at, :updated_at,
-        :revision, :keys, :digest, :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.instances (cell, place, id, character_id, chat_id, name, created_at,
-        updated_at, revision, keys, digest, checksum)
-    SELECT * FROM unnest(:cell::bigint[], :place::bigint[], :id::text[],
-        :character_id::text[], :chat_id::text[], :name::text[], :created_at::text[],
-        :updated_at::text[], :revision::bigint[], :keys::bigint[], :digest::bigint[],
-        :checksum::bigint[])
-    """,
-)
-
-UPDATE_INSTANCE = Statement(
-    """
-    UPDATE {schema}.instances SET place = :place, character_id = :character_id,
-        chat_id = :chat_id, name = :name, created_at = :created_at, updated_at = :updated_at,
-        revision = :revision, keys = :keys, digest = :digest, checksum = :checksum
-    WHERE cell = :cell
-    """,
-    postgres="""
-    UPDATE {schema}.instances SET place = new.place, character_id = new.character_id,
-        chat_id = new.chat_id, name = new.name, created_at = new.created_at,
-        updated_at = new.updated_at, revision = new.revision, keys = new.keys,
-        digest = new.digest, checksum = new.checksum
-    FROM unnest(:place::bigint[], :character_id::text[], :chat_id::text[], :name::text[],
-        :created_at::text[], :updated_at::text[], :revision::bigint[], :keys::bigint[],
-        :digest::bigint[], :checksum::bigint[], :cell::bigint[])
-        AS new (place, character_id, chat_id, name, created_at, updated_at, revision, keys,
-        digest, checksum, cell)
-    WHERE instances.cell = new.cell
-    """,
-)
-
-TOUCH_INSTANCE = Statement(
-    """
-    UPDATE {schema}.instances SET revision = :revision, keys = :keys, digest = :digest,
-        checksum = :checksum
-    WHERE cell = :cell
-    """,
-    postgres="""
-    UPDATE {schema}.instances SET revision = new.revision, keys = new.keys,
-        digest = new.digest, checksum = new.checksum
-    FROM unnest(:revision::bigint[], :keys::bigint[], :digest::bigint[], :checksum::bigint[],
-        :cell::bigint[])
-        AS new (revision, keys, digest, checksum, cell)
-    WHERE instances.cell = new.cell
-    """,
-)
-
-DELETE_INSTANCE = Statement(
-    """
-    DELETE FROM {schema}.instances WHERE cell = :cell
-    """,
-    postgres="""
-    DELETE FROM {schema}.instances WHERE cell = ANY (:cell::bigint[])
-    """,
-)
+# Values
 
 SELECT_VALUE = Statement(
-    """
-    SELECT cell, place, instance_id, key, value, revision, checksum
-    FROM {schema}.data WHERE instance_id = :instance_id AND key = :key
-    """,
-    postgres="""
-    SELECT cell, place, instance_id, key, value, revision, checksum
-    FROM {schema}.data
-    WHERE instance_id = :instance_id AND md5(key) = md5(:key) AND key = :key
-    """,
+    f"SELECT {names(DATA)} FROM {{schema}}.data WHERE holder = :holder AND key = :key",
+    postgres=f"SELECT {names(DATA)} FROM {{schema}}.data"
+    " WHERE holder = :holder AND md5(key) = md5(:key) AND key = :key",
 )
-
 SELECT_VALUES_BY_PAIR = Statement(
-    """
-    SELECT cell, place, instance_id, data.key, data.value, revision, checksum
-    FROM json_each(:pairs) AS pair CROSS JOIN {schema}.data
-    WHERE instance_id = json_extract(pair.value, '$[0]')
+    f"""
+    SELECT {names(DATA, "data")} FROM json_each(:pairs) AS pair CROSS JOIN {{schema}}.data
+    WHERE holder = json_extract(pair.value, '$[0]')
         AND data.key = json_extract(pair.value, '$[1]')
     """,
-    postgres="""
-    SELECT cell, place, instance_id, data.key, data.value, revision, checksum
-    FROM json_array_elements(CAST(:pairs AS json)) AS pair (value)
-    JOIN {schema}.data ON instance_id = pair.value ->> 0
+    postgres=f"""
+    SELECT {names(DATA, "data")} FROM json_array_elements(CAST(:pairs AS json)) AS pair (value)
+    JOIN {{schema}}.data ON holder = CAST(pair.value ->> 0 AS bigint)
         AND md5(key) = md5(pair.value ->> 1) AND key = pair.value ->> 1
     """,
 )
-
+# With those that are gone; the caller sorts, because there may be none to show.
+SELECT_ROWS_OF_HOLDER = Statement(
+    f"SELECT {names(DATA)} FROM {{schema}}.data WHERE holder = :holder"
+)
 SELECT_VALUES = Statement(
-    """
-    SELECT cell, place, instance_id, key, value, revision, checksum
-    FROM {schema}.data WHERE instance_id = :instance_id ORDER BY place
-    """
+    f"SELECT {names(DATA)} FROM {{schema}}.data"
+    " WHERE holder = :holder AND value IS NOT NULL ORDER BY place"
 )
-
-INSERT_VALUE = Statement(
-    """
-    INSERT INTO {schema}.data (cell, place, instance_id, key, value, revision, checksum)
-    VALUES (:cell, :place, :instance_id, :key, :value, :revision, :checksum)
-    """,
-    postgres="""
-    INSERT INTO {schema}.data (cell, place, instance_id, key, value, revision, checksum)
-    SELECT * FROM unnest(:cell::bigint[], :place::bigint[], :instance_id::text[],
-        :key::text[], :value::text[], :revision::bigint[], :checksum::bigint[])
-    """,
-)
-
+INSERT_VALUE = insert("data", DATA)
 UPDATE_VALUE = Statement(
     """
-    UPDATE {schema}.data SET place = :place, value = :value, revision = :revision,
-        checksum = :checksum
-    WHERE cell = :cell
+    UPDATE {schema}.data SET value = :value, place = :place, revision = :revision,
+        last = :last, anchored = :anchored, checksum = :checksum
+    WHERE holder = :holder AND key = :key
     """,
-    postgres="""
-    UPDATE {schema}.data SET place = new.place, value = new.value, revision = new.revision,
-        checksum = new.checksum
-    FROM unnest(:place::bigint[], :value::text[], :revision::bigint[], :checksum::bigint[],
-        :cell::bigint[])
-        AS new (place, value, revision, checksum, cell)
-    WHERE data.cell = new.cell
+    postgres=f"""
+    UPDATE {{schema}}.data SET value = new.value, place = new.place, revision = new.revision,
+        last = new.last, anchored = new.anchored, checksum = new.checksum
+    FROM unnest({_arrays({name: DATA[name] for name in DATA})}) AS new ({names(DATA)})
+    WHERE data.holder = new.holder AND md5(data.key) = md5(new.key) AND data.key = new.key
     """,
 )
 
-DELETE_VALUE = Statement(
+# The log
+
+INSERT_ENTRY = insert("entries", ENTRIES)
+INSERT_KEYFRAME = insert("keyframes", KEYFRAMES)
+
+# An entry with the names a reader wants to see: see `EntryRow`.
+ENTRY = f"""
+    SELECT {names(ENTRIES, "entries")},
+        COALESCE(holders.space, CASE WHEN characters.id IS NULL THEN 'chat' ELSE 'character' END),
+        COALESCE(holders.id, characters.id, ''), chats.id,
+        places.chat, places.message_id, places.swipe, places.position
+"""
+ENTRY_NAMES = """
+    LEFT JOIN {schema}.holders ON holders.number = entries.subject
+    LEFT JOIN {schema}.characters ON characters.number = entries.subject
+    LEFT JOIN {schema}.chats ON chats.number = entries.chat
+    LEFT JOIN {schema}.places ON places.place = entries.place
+"""
+
+
+def entries(condition: str, postgres: str | None = None) -> Statement:
+    """Select entries with their names; the condition goes on after FROM entries."""
+    text = f"{ENTRY} FROM {{schema}}.entries {ENTRY_NAMES}"
+    return Statement(f"{text} {condition}", f"{text} {postgres}" if postgres else None)
+
+
+# Chats
+
+SELECT_CHAT = Statement(
+    f"""
+    SELECT {names(CHATS)} FROM {{schema}}.chats
+    WHERE id = :id OR number = (SELECT chat FROM {{schema}}.aliases WHERE aliases.id = :id)
     """
-    DELETE FROM {schema}.data WHERE cell = :cell
+)
+SELECT_CHAT_BY_NUMBER = Statement(
+    f"SELECT {names(CHATS)} FROM {{schema}}.chats WHERE number = :number"
+)
+INSERT_CHAT = insert("chats", CHATS)
+UPDATE_CHAT = update("chats", CHATS, "number")
+TOUCH_CHAT = update("chats", CHATS, "number", "revision", "checksum")
+INSERT_ALIAS = insert("aliases", ALIASES)
+
+SELECT_PLACES = Statement(f"SELECT {names(PLACES)} FROM {{schema}}.places WHERE chat = :chat")
+SELECT_PLACE = Statement(
+    f"""
+    SELECT {names(PLACES)} FROM {{schema}}.places
+    WHERE chat = :chat AND message_id = :message_id AND swipe = :swipe
     """,
-    postgres="""
-    DELETE FROM {schema}.data WHERE cell = ANY (:cell::bigint[])
+    postgres=f"""
+    SELECT {names(PLACES)} FROM {{schema}}.places
+    WHERE chat = :chat AND md5(message_id) = md5(:message_id) AND md5(swipe) = md5(:swipe)
+        AND message_id = :message_id AND swipe = :swipe
     """,
+)
+INSERT_PLACE = insert("places", PLACES)
+UPDATE_PLACE = update("places", PLACES, "place", "position", "written", "hash", "checksum")
+INSERT_FLIP = insert(
+    "flips", FLIPS, "ON CONFLICT (place, revision) DO UPDATE SET position = excluded.position"
 )

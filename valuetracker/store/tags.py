@@ -4,7 +4,7 @@ What an answer can depend on and a commit can touch, as tuples that compare.
 
 from __future__ import annotations
 
-Tag = tuple[str, ...]
+Tag = tuple[object, ...]
 
 # Touched by every commit.
 EVERYTHING: Tag = ("everything",)
@@ -14,9 +14,13 @@ def character_tag(character_id: str) -> Tag:
     return ("character", character_id)
 
 
-def instance_tag(instance_id: str) -> Tag:
-    return ("instance", instance_id)
+def holder_tag(space: str, id: str) -> Tag:
+    return (space, id)
 
 
-def value_tag(instance_id: str, key: str) -> Tag:
-    return ("value", instance_id, key)
+def value_tag(space: str, id: str, key: str) -> Tag:
+    return (space, id, key)
+
+
+def chat_tag(number: int) -> Tag:
+    return ("in chat", number)

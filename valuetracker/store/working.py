@@ -17,12 +17,27 @@ import orjson
 from valuetracker.engine import Transaction
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
-from valuetracker.store.rows import CellRow, CharacterRow, DataRow, Head, InstanceRow
+from valuetracker.store.chain import Chain
+from valuetracker.store.rows import (
+    AliasRow,
+    CharacterRow,
+    ChatRow,
+    DataRow,
+    FlipRow,
+    Head,
+    HolderRow,
+    MemberRow,
+    PlaceRow,
+)
 from valuetracker.store.tables import Pending, Table
 
 # About how many bytes of rows are kept, and what a row costs beyond its value.
 KEPT_BYTES = 4 * 1024 * 1024
 ROW_BYTES = 500
+# How many places of chats are kept: enough for the longest chain there may be.
+KEPT_PLACES = 200_000
+
+HolderId = tuple[str, str]
 
 
 class WorkingSet:
@@ -30,22 +45,27 @@ class WorkingSet:
 
     def __init__(self) -> None:
         self._transaction: Transaction | None = None
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self.head: Head | None = None
-        self.characters: Table[CharacterRow] = Table()
-        self.instances: Table[InstanceRow] = Table()
-        self.values: dict[str, Table[DataRow]] = {}
-        self._touched_values: dict[str, Table[DataRow]] = {}
-        # Instances all of whose values are loaded.
-        self._complete: set[str] = set()
-        # Instances of which more changed than their values.
-        self.restructured: set[str] = set()
-        self._cells: dict[tuple[str, str, str], int] = {}
-        # Names that are known to have none.
-        self._cell_less: set[tuple[str, str, str]] = set()
-        self._new_cells: list[CellRow] = []
+        self.characters: Table[str, CharacterRow] = Table()
+        self.holders: Table[HolderId, HolderRow] = Table()
+        self._holder_ids: dict[int, HolderId] = {}
+        self.values: dict[int, Table[str, DataRow]] = {}
+        self._touched_values: dict[int, Table[str, DataRow]] = {}
+        # Holders all of whose rows are loaded.
+        self._complete: set[int] = set()
+        # Holders and chats of which more changed than what they hold.
+        self.restructured: set[int] = set()
+        self.chats: Table[int, ChatRow] = Table()
+        self._chat_numbers: dict[str, int | None] = {}
+        self._chains: dict[int, Chain] = {}
+        self.places: Table[int, PlaceRow] = Table()
+        self._lone_places: dict[tuple[str, str], PlaceRow] = {}
+        self.flips: dict[tuple[int, int], FlipRow] = {}
+        self.members: list[MemberRow] = []
+        self.aliases: list[AliasRow] = []
         self._weight = 0
 
     async def begin(self, transaction: Transaction) -> Head:
@@ -55,8 +75,9 @@ class WorkingSet:
         if row is None:
             raise DatabaseDamaged()
         head = Head(*row).verify()
-        if self.head != head or self._weight > KEPT_BYTES:
-            self._forget()
+        crowded = self._weight > KEPT_BYTES or len(self.places.rows) > KEPT_PLACES
+        if self.head != head or crowded:
+            self.forget()
         self.head = head
         return head
 
@@ -65,7 +86,7 @@ class WorkingSet:
         assert self._transaction is not None, "not begun"
         return self._transaction
 
-    # Loading
+    # Characters and holders, also those that are gone
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
         rows = self.characters.rows
@@ -75,140 +96,212 @@ class WorkingSet:
             self._weight += ROW_BYTES
         return rows[character_id]
 
-    async def find_instance(self, instance_id: str) -> InstanceRow | None:
-        rows = self.instances.rows
-        if instance_id not in rows:
-            row = await self.transaction.fetch_one(sql.SELECT_INSTANCE, id=instance_id)
-            self.instances.loaded(instance_id, InstanceRow(*row).verify() if row else None)
-            self._weight += ROW_BYTES
-        return rows[instance_id]
+    async def find_holder(self, space: str, id: str) -> HolderRow | None:
+        rows = self.holders.rows
+        if (space, id) not in rows:
+            row = await self.transaction.fetch_one(sql.SELECT_HOLDER, space=space, id=id)
+            self._keep_holder((space, id), HolderRow(*row).verify() if row else None)
+        return rows[space, id]
 
-    async def list_instances_of(self, character_id: str) -> list[InstanceRow]:
-        for row in await self.transaction.fetch_all(
-            sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id
-        ):
-            stored = InstanceRow(*row).verify()
-            if stored.id not in self.instances.rows:
-                self.instances.loaded(stored.id, stored)
-                self._weight += ROW_BYTES
+    async def get_holder(self, number: int) -> HolderRow:
+        """The holder of this number, which must be there."""
+        id = self._holder_ids.get(number)
+        if id is not None:
+            known = self.holders.rows[id]
+            assert known is not None
+            return known
+        found = await self.transaction.fetch_one(sql.SELECT_HOLDER_BY_NUMBER, number=number)
+        if found is None:
+            raise DatabaseDamaged()
+        holder = HolderRow(*found).verify()
+        self._keep_holder((holder.space, holder.id), holder)
+        return holder
+
+    def _keep_holder(self, id: HolderId, holder: HolderRow | None) -> None:
+        self.holders.loaded(id, holder)
+        self._weight += ROW_BYTES
+        if holder is not None:
+            self._holder_ids[holder.number] = id
+
+    def put_holder(self, holder: HolderRow) -> None:
+        id = (holder.space, holder.id)
+        self.holders.put(id, holder)
+        self._holder_ids[holder.number] = id
+
+    async def list_instances_of(self, character_id: str) -> list[HolderRow]:
+        await self._load_holders(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
+        return self._present(lambda row: row.character_id == character_id)
+
+    async def list_holders_of_chat(self, chat: int) -> list[HolderRow]:
+        await self._load_holders(sql.SELECT_HOLDERS_OF_CHAT, chat=chat)
+        return self._present(lambda row: row.chat == chat)
+
+    async def _load_holders(self, statement: Any, **parameters: Any) -> None:
+        for row in await self.transaction.fetch_all(statement, **parameters):
+            stored = HolderRow(*row).verify()
+            if (stored.space, stored.id) not in self.holders.rows:
+                self._keep_holder((stored.space, stored.id), stored)
+
+    def _present(self, wanted: Any) -> list[HolderRow]:
         return sorted(
             (
                 row
-                for row in self.instances.rows.values()
-                if row is not None and row.character_id == character_id
+                for row in self.holders.rows.values()
+                if row is not None and not row.gone and wanted(row)
             ),
             key=lambda row: row.place,
         )
 
     async def load_instances(self, ids: Iterable[str]) -> None:
         """Several at once."""
-        missing = [id for id in ids if id not in self.instances.rows]
+        missing = [id for id in ids if ("instance", id) not in self.holders.rows]
         if not missing:
             return
         for id in missing:
-            self.instances.loaded(id, None)
+            self._keep_holder(("instance", id), None)
         for row in await self.transaction.fetch_all(
             sql.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(missing).decode()
         ):
-            instance = InstanceRow(*row).verify()
-            self.instances.loaded(instance.id, instance)
-        self._weight += ROW_BYTES * len(missing)
+            holder = HolderRow(*row).verify()
+            self._keep_holder((holder.space, holder.id), holder)
 
-    async def load_values(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """The values of these instances and keys, all at once."""
+    # Values
+
+    async def load_values(self, pairs: Iterable[tuple[int, str]]) -> None:
+        """The rows of these holders and keys, all at once."""
         missing = [pair for pair in pairs if not self._is_known(*pair)]
         if not missing:
             return
         if len(missing) == 1:
-            instance_id, key = missing[0]
-            rows = await self.transaction.fetch_all(
-                sql.SELECT_VALUE, instance_id=instance_id, key=key
-            )
+            holder, key = missing[0]
+            rows = await self.transaction.fetch_all(sql.SELECT_VALUE, holder=holder, key=key)
         else:
             rows = await self.transaction.fetch_all(
                 sql.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(missing).decode()
             )
-        for instance_id, key in missing:
-            self.table(instance_id).rows[key] = None
+        for holder, key in missing:
+            self.table(holder).rows[key] = None
         for row in rows:
             self._keep(DataRow(*row).verify())
         self._weight += ROW_BYTES * len(missing)
 
-    def _is_known(self, instance_id: str, key: str) -> bool:
-        table = self.values.get(instance_id)
+    def _is_known(self, holder: int, key: str) -> bool:
+        table = self.values.get(holder)
         if table is None:
             return False
         if key in table.rows:
             return True
-        if instance_id in self._complete:
+        if holder in self._complete:
             table.rows[key] = None
             return True
         return False
 
-    def table(self, instance_id: str) -> Table[DataRow]:
-        table = self.values.get(instance_id)
+    def table(self, holder: int) -> Table[str, DataRow]:
+        table = self.values.get(holder)
         if table is None:
-            table = self.values[instance_id] = Table()
+            table = self.values[holder] = Table()
         return table
 
     def _keep(self, row: DataRow) -> None:
-        self.table(row.instance_id).loaded(row.key, row)
-        self._weight += len(row.value)
+        self.table(row.holder).loaded(row.key, row)
+        self._weight += len(row.value or "")
 
-    def values_touched(self, instance_id: str, weight: int = 0) -> None:
-        """Values of this instance have been put into its table."""
-        self._touched_values[instance_id] = self.values[instance_id]
+    def values_touched(self, holder: int, weight: int = 0) -> None:
+        """Values of this holder have been put into its table."""
+        self._touched_values[holder] = self.values[holder]
         self._weight += weight
 
-    async def list_values(self, instance_id: str) -> list[DataRow]:
-        """All values of an instance, in the order in which their keys came into being."""
-        table = self.table(instance_id)
-        if instance_id not in self._complete:
-            for row in await self.transaction.fetch_all(sql.SELECT_VALUES, instance_id=instance_id):
-                value = DataRow(*row).verify()
-                if value.key not in table.rows:
-                    self._keep(value)
+    async def list_rows(self, holder: HolderRow) -> list[DataRow]:
+        """All keys that a holder has or had, by place."""
+        table = self.table(holder.number)
+        if holder.number not in self._complete:
+            for row in await self.transaction.fetch_all(
+                sql.SELECT_ROWS_OF_HOLDER, holder=holder.number
+            ):
+                stored = DataRow(*row).verify()
+                if stored.key not in table.rows:
+                    self._keep(stored)
                     self._weight += ROW_BYTES
-            self._complete.add(instance_id)
-        rows = sorted(
+            self._complete.add(holder.number)
+            holder.verify_values(
+                [row for row in table.rows.values() if row is not None and row.value is not None]
+            )
+        return sorted(
             (row for row in table.rows.values() if row is not None), key=lambda row: row.place
         )
-        instance = await self.find_instance(instance_id)
-        if instance is not None:
-            instance.verify_values(rows)
-        return rows
 
-    # Cells
+    # Chats
 
-    def cell(self, space: str, owner: str, key: str) -> int:
-        """The cell of a name; `load_cells` must have been asked for it."""
-        return self._cells[space, owner, key]
+    async def find_chat(self, id: str) -> ChatRow | None:
+        """The chat of this id, or that had it once; also one that was purged."""
+        if id not in self._chat_numbers:
+            row = await self.transaction.fetch_one(sql.SELECT_CHAT, id=id)
+            chat = ChatRow(*row).verify() if row else None
+            if chat is not None and chat.number not in self.chats.rows:
+                self.chats.loaded(chat.number, chat)
+            self._chat_numbers[id] = chat.number if chat is not None else None
+            self._weight += ROW_BYTES
+        number = self._chat_numbers[id]
+        return self.chats.rows[number] if number is not None else None
 
-    async def find_cells(self, names: Iterable[tuple[str, str, str]]) -> None:
-        """Find the cells of these names, all at once, as far as they have any."""
-        unknown = [
-            name for name in names if name not in self._cells and name not in self._cell_less
-        ]
-        if not unknown:
-            return
-        for space, owner, key, cell in await self.transaction.fetch_all(
-            sql.SELECT_CELLS, names=orjson.dumps(unknown).decode()
-        ):
-            self._cells[space, owner, key] = cell
-        self._cell_less.update(name for name in unknown if name not in self._cells)
-        self._weight += ROW_BYTES * len(unknown)
+    async def get_chat(self, number: int) -> ChatRow:
+        """The chat of this number, which must be there."""
+        if number not in self.chats.rows:
+            row = await self.transaction.fetch_one(sql.SELECT_CHAT_BY_NUMBER, number=number)
+            if row is None:
+                raise DatabaseDamaged()
+            self.chats.loaded(number, ChatRow(*row).verify())
+            self._weight += ROW_BYTES
+        chat = self.chats.rows[number]
+        assert chat is not None
+        return chat
 
-    async def load_cells(self, names: Iterable[tuple[str, str, str]]) -> None:
-        """Find the cells of these names, or make them."""
-        wanted = list(names)
-        await self.find_cells(wanted)
-        assert self.head is not None
-        for name in wanted:
-            if name not in self._cells:
-                self.head.cell += 1
-                self._cells[name] = self.head.cell
-                self._cell_less.discard(name)
-                self._new_cells.append(CellRow(self.head.cell, *name))
+    def put_chat(self, chat: ChatRow) -> None:
+        self.chats.put(chat.number, chat)
+        self._chat_numbers[chat.id] = chat.number
+
+    def forget_chat_ids(self) -> None:
+        """Ids have changed hands."""
+        self._chat_numbers.clear()
+
+    async def load_chain(self, chat: int) -> Chain:
+        chain = self._chains.get(chat)
+        if chain is None:
+            places = [
+                PlaceRow(*row).verify()
+                for row in await self.transaction.fetch_all(sql.SELECT_PLACES, chat=chat)
+            ]
+            for place in places:
+                self.places.loaded(place.place, place)
+            chain = self._chains[chat] = Chain(chat, places)
+        return chain
+
+    async def find_lone_place(self, message_id: str, swipe: str) -> PlaceRow | None:
+        """A place that belongs to no chat; those form no chain."""
+        found = self._lone_places.get((message_id, swipe))
+        if found is None:
+            row = await self.transaction.fetch_one(
+                sql.SELECT_PLACE, chat=0, message_id=message_id, swipe=swipe
+            )
+            if row is None:
+                return None
+            found = PlaceRow(*row).verify()
+            self.places.loaded(found.place, found)
+            self._lone_places[message_id, swipe] = found
+        return found
+
+    def add_place(self, place: PlaceRow) -> None:
+        """A place that was never seen before."""
+        self.places.put(place.place, place)
+        if place.chat:
+            self._chains[place.chat].add(place)
+        else:
+            self._lone_places[place.message_id, place.swipe] = place
+
+    def flip(self, place: PlaceRow, revision: int) -> None:
+        """A place has moved, come or gone."""
+        self.places.put(place.place, place)
+        self.flips[place.place, revision] = FlipRow(place.place, revision, place.position)
 
     # Writing
 
@@ -219,33 +312,44 @@ class WorkingSet:
         for table in self._touched_values.values():
             table.drain(values)
         self._touched_values.clear()
-        instances: Pending[InstanceRow] = Pending()
-        self.instances.drain(instances)
-        for row in (*instances.inserted, *instances.updated):
-            row.seal()
-        # Most updates only follow a change of values. Naming the indexed columns in those
-        # would write the indexes again, too.
-        restructured = [row for row in instances.updated if row.id in self.restructured]
-        touched = [row for row in instances.updated if row.id not in self.restructured]
+        holders: Pending[HolderRow] = Pending()
+        self.holders.drain(holders)
         characters: Pending[CharacterRow] = Pending()
         self.characters.drain(characters)
+        chats: Pending[ChatRow] = Pending()
+        self.chats.drain(chats)
+        places: Pending[PlaceRow] = Pending()
+        self.places.drain(places)
+        for pending in (holders, chats, places):
+            for row in (*pending.inserted, *pending.updated):
+                row.seal()
         self.head.seal()
+        # Most updates only follow a change of values. Naming the indexed columns in those
+        # would write the indexes again, too.
         steps: tuple[tuple[Any, list[Any]], ...] = (
-            (sql.INSERT_CELL, self._new_cells),
-            (sql.DELETE_VALUE, values.deleted),
             (sql.UPDATE_VALUE, values.updated),
             (sql.INSERT_VALUE, values.inserted),
-            (sql.DELETE_INSTANCE, instances.deleted),
-            (sql.UPDATE_INSTANCE, restructured),
-            (sql.TOUCH_INSTANCE, touched),
-            (sql.INSERT_INSTANCE, instances.inserted),
-            (sql.DELETE_CHARACTER, characters.deleted),
+            (sql.UPDATE_HOLDER, self._reshaped(holders.updated, True)),
+            (sql.TOUCH_HOLDER, self._reshaped(holders.updated, False)),
+            (sql.INSERT_HOLDER, holders.inserted),
+            (sql.INSERT_MEMBER, self.members),
             (sql.UPDATE_CHARACTER, characters.updated),
             (sql.INSERT_CHARACTER, characters.inserted),
+            (sql.UPDATE_CHAT, self._reshaped(chats.updated, True)),
+            (sql.TOUCH_CHAT, self._reshaped(chats.updated, False)),
+            (sql.INSERT_CHAT, chats.inserted),
+            (sql.INSERT_ALIAS, self.aliases),
+            (sql.UPDATE_PLACE, places.updated),
+            (sql.INSERT_PLACE, places.inserted),
+            (sql.INSERT_FLIP, list(self.flips.values())),
             (sql.UPDATE_HEAD, [self.head]),
         )
         for statement, rows in steps:
             if rows:
                 await self.transaction.execute_many(statement, rows)
-        self._new_cells = []
         self.restructured.clear()
+        self.members, self.aliases = [], []
+        self.flips.clear()
+
+    def _reshaped(self, rows: list[Any], wanted: bool) -> list[Any]:
+        return [row for row in rows if (row.number in self.restructured) == wanted]

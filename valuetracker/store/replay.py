@@ -1,0 +1,178 @@
+"""
+What the changes of a key make of it: source changes, replayed in the order of their revisions.
+
+The log of a key is a linked list: every change names the revision that spoke of the key
+before. So a key is recomputed by going back from its last change to the last one that
+starts it anew, and replaying from there; how much else has happened does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from valuetracker.errors import ValueTrackerError
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import (
+    BASES,
+    DERIVED,
+    EntryRow,
+    Record,
+    first_of,
+    last_of,
+)
+from valuetracker.store.log import Reader
+from valuetracker.store.operations import ABSENT, apply_operation
+from valuetracker.values import canonical
+
+SELECT_ENTRIES_OF = sql.entries(
+    "WHERE entries.subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
+)
+SELECT_ENTRY = sql.entries("WHERE entry = :entry")
+
+Counts = Callable[[EntryRow], bool]
+
+
+@dataclass(slots=True, frozen=True)
+class Source:
+    """One source change of a key: the entry it stands in, and where in it."""
+
+    entry: EntryRow
+    index: int
+    record: Record
+
+
+@dataclass(slots=True)
+class Conflict:
+    """A change that could not be replayed on what was there."""
+
+    source: Source
+    reason: str
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of a replay: the value as text (None: there is none), and what was skipped."""
+
+    value: str | None
+    conflicts: list[Conflict]
+    sources: list[Source]
+
+
+class Replay:
+    """Replays keys of one transaction; entries that were read once are kept for others."""
+
+    def __init__(self, tx: Reader) -> None:
+        self._tx = tx
+        self._read: dict[tuple[int, int], list[EntryRow]] = {}
+        self._single: dict[int, EntryRow | None] = {}
+
+    async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
+        """The source changes of a key, newest first, from the revision that spoke of it last."""
+        oldest = (await self._tx.load_head()).oldest
+        revision = last
+        while revision:
+            folded = revision <= oldest
+            previous = 0
+            for entry in await self.entries(holder, revision, oldest):
+                records = entry.records
+                for index in range(len(records) - 1, -1, -1):
+                    record = records[index]
+                    if record.key == key:
+                        previous = record.previous
+                        if record.op not in DERIVED:
+                            yield Source(entry, index, record)
+            # What was folded has no past.
+            revision = 0 if folded else previous
+
+    async def entries(self, holder: int, revision: int, oldest: int) -> list[EntryRow]:
+        """What a revision did to a holder, newest first."""
+        if revision <= oldest:
+            since, until = 0, last_of(oldest)
+        else:
+            since, until = first_of(revision), last_of(revision)
+        if (holder, since) not in self._read:
+            rows = await self._tx.fetch_all(
+                SELECT_ENTRIES_OF, subject=holder, since=since, until=until
+            )
+            self._read[holder, since] = [EntryRow(*row).verify() for row in rows]
+        return self._read[holder, since]
+
+    async def sources(self, holder: int, key: str, last: int, counts: Counts) -> list[Source]:
+        """The changes that count, oldest first, from the last that starts the key anew."""
+        found: list[Source] = []
+        async for source in self.walk(holder, key, last):
+            if not counts(source.entry):
+                continue
+            found.append(source)
+            if source.record.op in BASES:
+                break
+        found.reverse()
+        if found and found[0].record.op == "restore":
+            named = await self._named(found[0], counts)
+            if named is not None:
+                found[:1] = named
+        return found
+
+    async def _named(self, restore: Source, counts: Counts) -> list[Source] | None:
+        """
+        The changes a restore stands for, as far as they count; None if some are no more.
+
+        A restore that belongs to no message stays whatever becomes of those messages that
+        were hidden when it was made.
+        """
+        found: list[Source] = []
+        for number, index, always in orjson.loads(restore.record.operand or "[]"):
+            entry = await self.entry(number)
+            if entry is None or index >= len(entry.records):
+                return None
+            if always or counts(entry):
+                found.append(Source(entry, index, entry.records[index]))
+        for index in range(len(found) - 1, -1, -1):
+            if found[index].record.op in BASES:
+                return found[index:]
+        return found
+
+    async def names_dormant(self, restore: Source) -> bool:
+        """Whether a restore stands for a change that is dormant now and may come back."""
+        for number, _, always in orjson.loads(restore.record.operand or "[]"):
+            entry = await self.entry(number)
+            if entry is not None and not always and not entry.is_live:
+                return True
+        return False
+
+    async def entry(self, number: int) -> EntryRow | None:
+        if number not in self._single:
+            row = await self._tx.fetch_one(SELECT_ENTRY, entry=number)
+            self._single[number] = EntryRow(*row).verify() if row is not None else None
+        return self._single[number]
+
+    async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
+        sources = await self.sources(holder, key, last, counts)
+        value: str | None = None
+        conflicts: list[Conflict] = []
+        for source in sources:
+            try:
+                value = _apply(source.record, value)
+            except ValueTrackerError as refusal:
+                conflicts.append(Conflict(source, refusal.message))
+        return Replayed(value, conflicts, sources)
+
+
+def is_live(entry: EntryRow) -> bool:
+    return entry.is_live
+
+
+def _apply(record: Record, value: str | None) -> str | None:
+    if record.op == "remove":
+        return None
+    if record.op == "restore":
+        return record.after
+    if record.op in BASES:
+        return record.after if record.after is not None else record.operand
+    before: Any = ABSENT if value is None else orjson.loads(value)
+    assert record.operand is not None
+    return canonical(apply_operation(record.op, before, orjson.loads(record.operand)))
