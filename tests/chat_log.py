@@ -92,7 +92,8 @@ class State:
     # Changes of instances that left a chat: the live ones count as unanchored from then on.
     freed: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
-    flipped: dict[int, int] = field(default_factory=dict)
+    # The revision at which a flip last made a row another.
+    reworked: dict[Row, int] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
     # When each key came into being; those that one flip or restore brings share a number.
     births: dict[Row, int] = field(default_factory=dict)

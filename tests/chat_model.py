@@ -131,7 +131,6 @@ class ChatModel(ChatLog):
     def _settle(self, before: set[int]) -> Report:
         """Flip what the chain now shows or hides, and recompute the rows that concerns."""
         now = self._live_numbers()
-        self.now.flipped.update(dict.fromkeys(before ^ now, self.revision))
         self.now.clock += 1
         report = Report(len(before - now), len(now - before), [], [], [])
         for row in dict.fromkeys(self.log[number].row for number in sorted(before ^ now)):
@@ -140,6 +139,7 @@ class ChatModel(ChatLog):
             self._put(row, new)
             report.conflicts += conflicts
             if differ(old, new):
+                self.now.reworked[row] = self.revision
                 report.changed.append((row, old, new))
         return report
 
@@ -260,7 +260,7 @@ class ChatModel(ChatLog):
             change.row
             for change in self.log
             if change.row.owner == owner
-            and max(change.revision, self.now.flipped.get(change.number, 0)) > then.revision
+            and max(change.revision, self.now.reworked.get(change.row, 0)) > then.revision
         )
         changed = 0
         for row in rows:

@@ -149,7 +149,7 @@ class Dispatcher:
             return build_reply(endpoint.status, result.body, result.media_type.encode())
         if isinstance(result, Stream):
             return stream_reply(result.pieces)
-        body = b"" if result is None else orjson.dumps(result)
+        body = b"" if endpoint.returns is None else orjson.dumps(result)
         if call.reading is None:
             return build_reply(endpoint.status, body, JSON)
         extension, reading = call.reading

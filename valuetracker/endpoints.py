@@ -29,6 +29,7 @@ from valuetracker.errors import (
 from valuetracker.model import moment
 from valuetracker.settings import Settings
 from valuetracker.store.changes import NO_CONTEXT, Context
+from valuetracker.store.contents import AsOf
 from valuetracker.store.extension import Extension, Reading
 from valuetracker.store.extensions import Extensions
 from valuetracker.store.history import Cursor
@@ -150,7 +151,15 @@ def _parse_revision(value: Any) -> int:
     return value
 
 
+def _parse_state_at(text: str) -> int | str | AsOf:
+    kind, colon, message_id = text.partition(":")
+    if kind == "message" and colon:
+        return AsOf(CHAT_ID.parse(message_id))
+    return _parse_at(text)
+
+
 AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse_at)
+STATE_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_state_at)
 REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
 LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
@@ -171,6 +180,11 @@ PATH_KINDS = {
     "character": CHARACTER_ID,
     "instance": INSTANCE_ID,
     "key": KEY,
+    "chat": CHAT_ID,
+    "series": _id_kind("series"),
+    "version": TEXT,
+    "set": _id_kind("set"),
+    "id": _id_kind("processed", names.CHAT_ID_LENGTH),
 }
 
 

@@ -183,6 +183,155 @@ class FeedPage(TypedDict):
     next: int
 
 
+class Chat(TypedDict):
+    """A chat; `revision` is that of its latest change, with all that it holds."""
+
+    chatId: str
+    parent: str | None
+    origin: Any
+    archived: bool
+    createdAt: str
+    updatedAt: str
+    revision: int
+
+
+class SeriesSummary(TypedDict):
+    """The version of a series that is current, and how many there are."""
+
+    currentVersion: int | None
+    count: int
+
+
+class OperationCounts(TypedDict):
+    """How many operations of a chat are under way."""
+
+    pending: int
+    inProgress: int
+    retrying: int
+
+
+class ChatState(TypedDict):
+    """All that a chat holds."""
+
+    chatId: str
+    revision: int
+    parent: str | None
+    origin: Any
+    data: Values
+    instances: list[FullInstance]
+    series: dict[str, SeriesSummary]
+    processed: dict[str, int]
+    checkpoints: list[Any]
+    operations: OperationCounts
+    warnings: list[str]
+
+
+class OpenedChat(ChatState):
+    """A chat as it is opened, and the session to write with."""
+
+    session: str
+    created: bool
+
+
+class ChangedValue(TypedDict):
+    """A value a reconcile changed; `before` or `after` is absent where there was none."""
+
+    instanceId: str | None
+    key: str
+    before: NotRequired[Any]
+    after: NotRequired[Any]
+    space: NotRequired[str]
+
+
+class ReplayConflict(TypedDict):
+    """A change that no longer applies and was skipped."""
+
+    instanceId: str | None
+    key: str
+    op: str
+    revision: int
+    reason: str
+    space: NotRequired[str]
+
+
+class Reconciled(TypedDict):
+    """What came of a new chain; `dormant` and `revived` count the changes that flipped."""
+
+    revision: int
+    dormant: int
+    revived: int
+    changed: list[ChangedValue]
+    conflicts: list[Any]
+    stale: list[str]
+    warnings: list[str]
+
+
+class Version(TypedDict):
+    """One version of a series, with whatever else it was given."""
+
+    version: int
+    content: Any
+    createdAt: str
+
+
+class Series(TypedDict):
+    """All versions of a series, oldest first."""
+
+    currentVersion: int | None
+    versions: list[Any]
+
+
+class NewVersion(TypedDict):
+    """The number a version was given."""
+
+    version: int
+
+
+class CurrentVersion(TypedDict):
+    """The version that is current now."""
+
+    currentVersion: int | None
+
+
+class VersionRemoved(TypedDict):
+    """It was removed; this one is current now."""
+
+    success: bool
+    currentVersion: int | None
+
+
+class Cleared(TypedDict):
+    """How many versions were removed."""
+
+    clearedCount: int
+
+
+class Claimed(TypedDict):
+    """Which ids are the caller's to process, and which were taken."""
+
+    new: list[str]
+    seen: list[str]
+
+
+class Processed(TypedDict):
+    """It counts as processed now; whether it did before."""
+
+    processed: bool
+    already: bool
+
+
+class IsProcessed(TypedDict):
+    """Whether an id has been processed."""
+
+    processed: bool
+
+
+class ProcessedIds(TypedDict):
+    """The ids that have been processed, oldest first."""
+
+    ids: list[str]
+
+
 class Pong(TypedDict):
     """The echo of a ping."""
 

@@ -17,6 +17,9 @@ CHAT_ID_LENGTH = 512
 KEY_LENGTH = 1024
 NAME_LENGTH = 1024
 HEADER_TEXT_LENGTH = 512
+HASH_LENGTH = 512
+# How many messages a chain may have.
+CHAIN_LENGTH = 100_000
 
 EXTENSION_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{EXTENSION_ID_LENGTH}}}\Z")
 # C0, DEL and C1: what a terminal, a log or a header would act upon.

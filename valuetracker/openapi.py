@@ -32,7 +32,8 @@ WRITE_HEADERS = {
     "if-match": 'Write only if what is addressed has not changed after this revision: `"42"`.',
     "idempotency-key": "Makes it safe to send the request again.",
     "x-actor": "Who makes the change: `extension` (the default), or `user` for a person.",
-    "x-chat-id": "The chat the caller is in.",
+    "x-chat-id": "The chat the caller is in; what belongs to another is not written to.",
+    "x-session": "The session `open` gave; refused once it has ended, or for another chat.",
     "x-message-id": "The message the change belongs to.",
     "x-swipe-id": "The swipe of that message; `0` if not said.",
 }
@@ -52,6 +53,9 @@ WITH_HEADER: tuple[type[ValueTrackerError], ...] = (
 )
 WRITING: tuple[type[ValueTrackerError], ...] = (
     errors.InvalidHeader,
+    errors.StaleSession,
+    errors.ChatMismatch,
+    errors.ChatArchived,
     errors.IdempotencyMismatch,
 )
 WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
@@ -114,6 +118,8 @@ def _operation(
     section: str, endpoint: Endpoint, method: str, path: str, schemas: dict[str, Any]
 ) -> dict[str, Any]:
     name = endpoint.handler.__name__
+    if "/{chat}/data" in endpoint.path:
+        name = f"chat_{name}"
     if endpoint.extension == "path":
         name = f"cross_extension_{name}"
     if len(endpoint.methods) > 1:

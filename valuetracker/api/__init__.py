@@ -10,12 +10,14 @@ from __future__ import annotations
 from valuetracker.api import (
     batch,
     characters,
+    chats,
     cross_extension,
     data,
     extensions,
     feed,
     history,
     instances,
+    series,
     service,
 )
 from valuetracker.endpoints import Endpoint
@@ -27,6 +29,9 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "Instances": instances.ENDPOINTS,
     "Data": data.ENDPOINTS,
     "Batches": batch.ENDPOINTS,
+    "Chats": chats.ENDPOINTS,
+    "Data of a chat": data.CHAT_ENDPOINTS,
+    "Series and processed ids": series.ENDPOINTS,
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,

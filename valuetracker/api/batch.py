@@ -47,7 +47,7 @@ async def run_batch(call: Call) -> Any:
     return await call.write(batch.run_batch, call.body["operations"])
 
 
-def _parse_operations(value: Any) -> list[batch.Operation]:
+def _parse_operations(value: Any, in_chat: bool = False) -> list[batch.Operation]:
     if not isinstance(value, list):
         raise InvalidBody("`operations` must be an array.")
     if not 1 <= len(value) <= OPERATIONS_PER_BATCH:
@@ -55,22 +55,25 @@ def _parse_operations(value: Any) -> list[batch.Operation]:
     operations: list[batch.Operation] = []
     for index, each in enumerate(value):
         try:
-            operations.append(_parse_operation(each))
+            operations.append(_parse_operation(each, in_chat))
         except ValueTrackerError as refusal:
             refusal.at_index(index)
             raise
     return operations
 
 
-def _parse_operation(given: Any) -> batch.Operation:
+def _parse_operation(given: Any, in_chat: bool) -> batch.Operation:
     if not isinstance(given, dict):
         raise InvalidOperation("An operation must be an object.")
     op = given.get("op")
     if not isinstance(op, str) or op not in batch.OPERANDS:
         raise InvalidOperation(f"`op` must be one of {', '.join(batch.OPERANDS)}.")
-    if "instanceId" not in given:
-        raise InvalidOperation("`instanceId` is required.")
-    instance_id = INSTANCE_ID.parse(given["instanceId"])
+    instance_id = None
+    # In a chat, no instance means the chat itself.
+    if given.get("instanceId") is not None or not in_chat:
+        if "instanceId" not in given:
+            raise InvalidOperation("`instanceId` is required.")
+        instance_id = INSTANCE_ID.parse(given["instanceId"])
     anchor = _parse_anchor(given.get("anchor"))
     if op == "clear":
         if "key" in given:
@@ -112,8 +115,8 @@ def _parse_anchor(given: Any) -> Anchor | None:
     return Anchor(message_id, check_id(swipe, "swipe", CHAT_ID_LENGTH))
 
 
-OPERATIONS = Kind(
-    {
+def _schema(required: list[str]) -> dict[str, Any]:
+    return {
         "type": "array",
         "minItems": 1,
         "maxItems": OPERATIONS_PER_BATCH,
@@ -134,11 +137,13 @@ OPERATIONS = Kind(
                     "required": ["messageId"],
                 },
             },
-            "required": ["op", "instanceId"],
+            "required": required,
         },
-    },
-    _parse_operations,
-)
+    }
+
+
+OPERATIONS = Kind(_schema(["op", "instanceId"]), _parse_operations)
+CHAT_OPERATIONS = Kind(_schema(["op"]), lambda value: _parse_operations(value, in_chat=True))
 
 ENDPOINTS = [
     Endpoint(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from valuetracker.api import characters, data, history, instances
+from valuetracker.api import characters, chats, data, history, instances
 from valuetracker.endpoints import Endpoint
 from valuetracker.errors import ExtensionNotRegistered, InvalidExtensionId
 
@@ -37,4 +37,6 @@ ENDPOINTS = [
     *_reads(instances.ENDPOINTS, "instances"),
     *_reads(data.ENDPOINTS, "instances"),
     *_reads(history.ENDPOINTS, "instances"),
+    *_reads(chats.ENDPOINTS, "chats"),
+    *_reads(data.CHAT_ENDPOINTS, "chats"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from valuetracker.endpoints import (
@@ -222,4 +223,14 @@ ENDPOINTS = [
             RevisionConflict,
         ),
     ),
+]
+
+# The same for a chat's own data. One that is not there yet comes into being with a write.
+CHAT_ENDPOINTS = [
+    replace(
+        endpoint,
+        path=endpoint.path.replace("/instances/{instance}", "/chats/{chat}"),
+        raises=tuple(each for each in endpoint.raises if each is not InstanceNotFound),
+    )
+    for endpoint in ENDPOINTS
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.endpoints import (
+    CHAT_ID,
     EXTENSION_ID,
     INSTANCE_ID,
     KEY,
@@ -50,11 +51,12 @@ async def list_events(call: Call) -> Stream:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
         await extension.read_result(feed.list_revisions, since, 0)
+        wanted = await _filter(call, extension)
     finally:
         # A reader does not use the extension in between: one that does not read what it is
         # sent must not keep it from being closed.
         call.service.extensions.leave(extension)
-    return Stream(extension.feed.stream(since, _filter(call)))
+    return Stream(extension.feed.stream(since, wanted))
 
 
 async def list_changes(call: Call) -> Any:
@@ -69,8 +71,9 @@ async def list_changes(call: Call) -> Any:
     try:
         since = _since(call, extension)
         await extension.read_result(feed.list_revisions, since, 0)
+        wanted = await _filter(call, extension)
         return await extension.feed.page(
-            since, _filter(call), call.query.get("limit", 100), call.query.get("wait", 0)
+            since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)
         )
     finally:
         call.service.extensions.leave(extension)
@@ -88,11 +91,16 @@ def _since(call: Call, extension: Extension) -> int:
     return since
 
 
-def _filter(call: Call) -> feed.Filter:
-    return feed.Filter(call.query.get("instanceId"), call.query.get("key"))
+async def _filter(call: Call, extension: Extension) -> feed.Filter:
+    chat_id = call.query.get("chatId")
+    number = None
+    if chat_id is not None:
+        number = await extension.read_result(feed.find_chat_number, chat_id)
+    return feed.Filter(call.query.get("instanceId"), call.query.get("key"), chat_id, number)
 
 
 FILTERS = (
+    Field("chatId", CHAT_ID, "Only changes in this chat.", required=False),
     Field("instanceId", INSTANCE_ID, "Only changes of this instance.", required=False),
     Field("key", KEY, "Only changes of this key.", required=False),
     Field("since", POSITION, "Begin after this revision.", required=False),

@@ -41,8 +41,12 @@ async def list_history(call: Call) -> Any:
     at or before it. A change that has not taken effect, because the place it is anchored to
     was not visible, has `live: false` and its operand in `value`.
     """
+    return await call.read(history.list_history, call.path["instance"], read_page(call))
+
+
+def read_page(call: Call) -> history.Page:
     query = call.query
-    page = history.Page(
+    return history.Page(
         key=query.get("key"),
         after=query.get("after"),
         before=query.get("before"),
@@ -50,7 +54,6 @@ async def list_history(call: Call) -> Any:
         descending=query.get("order", "desc") == "desc",
         cursor=query.get("cursor"),
     )
-    return await call.read(history.list_history, call.path["instance"], page)
 
 
 async def diff_instance(call: Call) -> Any:
@@ -123,25 +126,31 @@ KEEP = Kind(
 
 REVISION_FIELD = Field("revision", REVISION, "The revision to go back to.")
 
+HISTORY_QUERY = (
+    Field("key", KEY, "Only changes of this key.", required=False),
+    Field("after", AT, "Only changes after this revision or time.", required=False),
+    Field("before", AT, "Only changes before this revision or time.", required=False),
+    Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
+    Field(
+        "order",
+        choice_kind("desc", "asc"),
+        "Newest first (desc, the default) or oldest first (asc).",
+        required=False,
+    ),
+    Field("cursor", CURSOR, "The `next` of the page before.", required=False),
+)
+DIFF_QUERY = (
+    Field("from", AT, "The one revision or time."),
+    Field("to", AT, "The other; now, if not said.", required=False),
+)
+
 ENDPOINTS = [
     Endpoint(
         ("GET",),
         "/instances/{instance}/history",
         list_history,
         returns=History,
-        query=(
-            Field("key", KEY, "Only changes of this key.", required=False),
-            Field("after", AT, "Only changes after this revision or time.", required=False),
-            Field("before", AT, "Only changes before this revision or time.", required=False),
-            Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
-            Field(
-                "order",
-                choice_kind("desc", "asc"),
-                "Newest first (desc, the default) or oldest first (asc).",
-                required=False,
-            ),
-            Field("cursor", CURSOR, "The `next` of the page before.", required=False),
-        ),
+        query=HISTORY_QUERY,
         raises=(InvalidId, InvalidKey, InvalidQuery, *PAST),
     ),
     Endpoint(
@@ -149,10 +158,7 @@ ENDPOINTS = [
         "/instances/{instance}/diff",
         diff_instance,
         returns=list[Difference],
-        query=(
-            Field("from", AT, "The one revision or time."),
-            Field("to", AT, "The other; now, if not said.", required=False),
-        ),
+        query=DIFF_QUERY,
         raises=(InvalidId, InvalidQuery, *PAST),
     ),
     Endpoint(

@@ -59,7 +59,9 @@ async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[Operation]) 
 async def _run(tx: Ledger, operations: list[Operation], chat_id: str | None) -> BatchAnswer:
     batch = _Batch(tx, chat_id)
     holders = await _each(operations, batch.holder)
-    await batch.see_places(operations, holders)
+    for operation, holder in zip(operations, holders, strict=True):
+        if holder is not None:
+            await see(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
     await tx.apply(batch.changes)
@@ -88,37 +90,13 @@ class _Batch:
         self._values: dict[tuple[int, str], str | None] = {}
         self._bytes = 0
         self.changes: list[Change] = []
-        self._seen = False
-
-    async def see_places(
-        self, operations: list[Operation], holders: list[HolderRow | None]
-    ) -> None:
-        """See every place the batch is anchored to, before any of it is applied."""
-        self._seen = await self._changes_anything(operations, holders)
-        if self._seen:
-            for operation, holder in zip(operations, holders, strict=True):
-                if holder is not None:
-                    await see(self._tx, (holder, operation.anchor or self._tx.context.anchor))
-
-    async def _changes_anything(
-        self, operations: list[Operation], holders: list[HolderRow | None]
-    ) -> bool:
-        """Whether any operation will be logged: removals of what is not there are not."""
-        for operation, holder in zip(operations, holders, strict=True):
-            if operation.op not in ("remove", "clear"):
-                return True
-            if holder is not None:
-                keys = await removable_keys(self._tx, holder)
-                if keys and (operation.op == "clear" or operation.key in keys):
-                    return True
-        return False
 
     async def run(self, item: tuple[Operation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
         if holder is None:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
         anchor = operation.anchor or self._tx.context.anchor
-        hidden = await self._is_hidden(holder, anchor)
+        hidden = await is_hidden(self._tx, holder, anchor)
         if operation.op == "clear":
             return await self._clear(holder, anchor, hidden)
         current = await self._current(holder, operation.key)
@@ -158,10 +136,6 @@ class _Batch:
         if self._chat_id is not None and (chat is None or holder.chat != chat.number):
             raise ChatMismatch("The instance is not of this chat.")
         return holder
-
-    async def _is_hidden(self, holder: HolderRow, anchor: Anchor | None) -> bool:
-        # Nothing was seen for a batch that changes nothing.
-        return self._seen and await is_hidden(self._tx, holder, anchor)
 
     def _operate(
         self,

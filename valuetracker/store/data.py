@@ -162,7 +162,7 @@ async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) 
         and (row.value is not None or await has_dormant_change(tx, row))
     ]
     if sets or removed:
-        await see(tx, (holder, tx.context.anchor))
+        await see(tx, holder, tx.context.anchor)
     changes: list[Change] = []
     for key, value in patch.items():
         if value is None:
@@ -190,7 +190,7 @@ async def json_patch_values(tx: Ledger, target: Target, patch: list[Any]) -> Val
     Logged as `set` or `remove` of each key it names outside of a `test`.
     """
     holder = await hold(tx, target)
-    await see(tx, (holder, tx.context.anchor))
+    await see(tx, holder, tx.context.anchor)
     before = {row.key: row.value or "" for row in await tx.list_values(holder)}
     document, named = patched({key: orjson.loads(text) for key, text in before.items()}, patch)
     changes: list[Change] = []
@@ -206,7 +206,7 @@ async def json_patch_values(tx: Ledger, target: Target, patch: list[Any]) -> Val
 async def _apply(tx: Ledger, holder: HolderRow, changes: Sequence[Change]) -> None:
     """Make these changes at the request's place; none see no place."""
     if changes:
-        await see(tx, (holder, tx.context.anchor))
+        await see(tx, holder, tx.context.anchor)
         await tx.apply(changes)
 
 
@@ -214,7 +214,7 @@ async def _remove_all(tx: Ledger, holder: HolderRow, changes: list[RemoveValue])
     """The same for removals: how many values went."""
     if not changes:
         return 0
-    await see(tx, (holder, tx.context.anchor))
+    await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, [change.key for change in changes])
     hidden = await is_hidden(tx, holder, tx.context.anchor)
     present = [change for change in changes if (row := rows[change.key]) and row.value is not None]

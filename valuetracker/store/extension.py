@@ -21,7 +21,7 @@ from valuetracker.engine import Database, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.feed import Feed
-from valuetracker.store.ledger import Commit, WriteJob, Written
+from valuetracker.store.ledger import Commit, Withdrawn, WriteJob, Written
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.tags import EVERYTHING, Tag
 
@@ -122,7 +122,11 @@ class Extension:
         status: int = 200,
     ) -> Written:
         job = WriteJob(verb, arguments, context, status)
-        written: Written = await self.database.write(job)
+        try:
+            written: Written = await self.database.write(job)
+        except Withdrawn as withdrawn:
+            # It is undone, because it did nothing but look.
+            return withdrawn.written
         return written
 
     async def _next_commit(self) -> None:

@@ -74,19 +74,25 @@ class Filter:
 
     instance_id: str | None = None
     key: str | None = None
-    # By the number of the chat, which outlives its names; 0 is none that is known.
+    chat_id: str | None = None
+    # The number of that chat, if it is there already: it outlives its names.
     chat: int | None = None
 
     @property
     def everything(self) -> bool:
-        return self.instance_id is None and self.key is None and self.chat is None
+        return self.instance_id is None and self.key is None and self.chat_id is None
 
     def wants_entry(self, entry: EntryRow) -> bool:
-        if self.chat is not None and entry.chat != self.chat:
+        if self.chat_id is not None and not self._is_of_chat(entry):
             return False
         return self.instance_id is None or (
             entry.id == self.instance_id and entry.space == "instance"
         )
+
+    def _is_of_chat(self, entry: EntryRow) -> bool:
+        if self.chat is not None:
+            return entry.chat == self.chat
+        return entry.chat is not None and entry.chat_id == self.chat_id
 
     def wants(self, entry: EntryRow, record: Record) -> bool:
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
@@ -111,6 +117,11 @@ async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]
         SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(first + count - 1)
     )
     return by_revision([EntryRow(*row).verify() for row in rows])
+
+
+async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:
+    chat = await tx.find_any_chat(chat_id)
+    return chat.number if chat is not None else None
 
 
 def by_revision(entries: list[EntryRow]) -> list[Revision]:

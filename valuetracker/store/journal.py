@@ -27,7 +27,6 @@ from valuetracker.store.changes import (
     SetValue,
 )
 from valuetracker.store.entries import (
-    BASES,
     BETWEEN_CHANGES,
     DERIVED,
     FLIPPABLE,
@@ -97,6 +96,8 @@ class Journal:
         self.tags: set[Tag] = {EVERYTHING}
         # Whether all changes of the request took effect.
         self.live = True
+        # Whether it has changed any value, or asked to.
+        self.logged = False
 
     def begin(self, context: Context, now: str) -> None:
         """A new request: its entries are numbered from the beginning."""
@@ -105,6 +106,7 @@ class Journal:
         self._now = now
         self._sequence = 0
         self.live = True
+        self.logged = False
 
     def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
         """The rows of the log collected since last asked."""
@@ -253,6 +255,8 @@ class Journal:
         weight = 0
         for change in changes:
             key, op, operand = change.key, change.op, change.operand
+            if op not in DERIVED:
+                self.logged = True
             value = change.after if isinstance(change, SetValue) else None
             old = rows[key]
             previous = place_of_row = anchored = 0
@@ -263,10 +267,8 @@ class Journal:
                     holder.keys -= 1
                     head.keys -= 1
                     place_of_row = old.place
-            if flippable or op == "restore":
+            if flippable:
                 anchored = 1
-            elif op in BASES and op not in DERIVED:
-                anchored = 0
             if value is None:
                 place_of_row = 0
             elif not place_of_row:
@@ -295,6 +297,7 @@ class Journal:
     ) -> None:
         """Keep what was asked for at a hidden place; no value changes."""
         self.live = False
+        self.logged = True
         entry = await self._enter(
             holder.number, holder.space, holder.id, holder, chat, place, effect=0
         )

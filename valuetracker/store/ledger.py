@@ -32,6 +32,7 @@ from valuetracker.errors import (
     DatabaseDamaged,
     RevisionConflict,
     StaleSession,
+    ValueTrackerError,
 )
 from valuetracker.model import now
 from valuetracker.store import statements as sql
@@ -66,6 +67,14 @@ class Written:
     replayed: bool = False
     # False if any change of it was stored at a hidden place, without effect.
     live: bool = True
+
+
+class Withdrawn(ValueTrackerError):
+    """A request that named a new place and then had nothing to say there."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__()
+        self.written = written
 
 
 @dataclass(slots=True)
@@ -111,6 +120,8 @@ class Ledger:
         self._head_moved = False
         # Whether the verb has a revision of its own already.
         self._revised = False
+        # Whether it has seen places that nobody had.
+        self._saw = False
         self.clean = True
         self.now = ""
         self.context = NO_CONTEXT
@@ -140,7 +151,7 @@ class Ledger:
         self.clean = True
         self.now = now()
         self.context = context = job.context
-        self._revised = False
+        self._revised = self._saw = False
         self._journal.begin(context, self.now)
         await self.load_head()
         before = await self._requests.find(context)
@@ -153,6 +164,8 @@ class Ledger:
         head = await self.load_head()
         body = orjson.dumps(result)
         live = self._journal.live
+        if self._saw and not self._journal.logged:
+            raise Withdrawn(Written(job.status, body, head.revision - 1, live=live))
         self._requests.remember(context, self.now, head.revision, job.status, live, body)
         return Written(job.status, body, head.revision, live=live)
 
@@ -266,12 +279,14 @@ class Ledger:
 
     # What verbs refuse
 
-    async def enter(self, chat: ChatRow | None, unknown: bool = False) -> None:
+    async def enter(
+        self, chat: ChatRow | None, unknown: bool = False, archived: bool = False
+    ) -> None:
         """
         Refuse a write by somebody who is not in this chat, or to one that is put away.
 
         None is what belongs to no chat, where anybody may write; `unknown` says that it
-        belongs to one that nobody has heard of.
+        belongs to one that nobody has heard of, `archived` that one put away may be meant.
         """
         context = self.context
         if context.session is not None:
@@ -284,7 +299,7 @@ class Ledger:
             own = await self._rows.find_chat(context.chat_id)
             if own is None or own.number != chat.number:
                 raise ChatMismatch("This belongs to another chat than the x-chat-id header says.")
-        if chat is not None and chat.archived_at is not None:
+        if chat is not None and chat.archived_at is not None and not archived:
             raise ChatArchived()
 
     async def enter_holder(self, holder: HolderRow | None) -> None:
@@ -324,6 +339,11 @@ class Ledger:
             head.revision += 1
             self._commit.revisions += 1
         return head.revision
+
+    async def see(self) -> int:
+        """A place is seen for the first time; that stands only if something is written."""
+        self._saw = True
+        return await self.revise()
 
     async def change_chain(self, chat: ChatRow) -> int:
         """The chain of a chat is about to change, as part of the verb's revision."""

@@ -136,14 +136,6 @@ class Replay:
                 return found[index:]
         return found
 
-    async def names_dormant(self, restore: Source) -> bool:
-        """Whether a restore stands for a change that is dormant now and may come back."""
-        for number, _, always in orjson.loads(restore.record.operand or "[]"):
-            entry = await self.entry(number)
-            if entry is not None and not always and not entry.is_live:
-                return True
-        return False
-
     async def entry(self, number: int) -> EntryRow | None:
         if number not in self._single:
             row = await self._tx.fetch_one(SELECT_ENTRY, entry=number)

@@ -20,6 +20,7 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
+from valuetracker.store.data import removable_keys
 from valuetracker.store.entries import BASES, EntryRow, Record
 from valuetracker.store.holding import enter_chat, expect, expect_chat
 from valuetracker.store.instances import differs, enter_instances_of, expect_character
@@ -38,7 +39,7 @@ from valuetracker.store.log import (
 from valuetracker.store.replay import Replay, Source
 from valuetracker.store.rooms import ROOMS
 from valuetracker.store.rows import DataRow, HolderRow
-from valuetracker.store.story import SELECT_POSITION_AT, has_dormant_change
+from valuetracker.store.story import SELECT_POSITION_AT
 from valuetracker.store.targets import instance as instance_target
 
 
@@ -88,7 +89,8 @@ async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
     for space in ROOMS:
         room = await tx.find_holder(space, str(chat.number))
         if room is not None:
-            await restoration.restore_values(room, await values_at(tx, room, moment))
+            values = await values_at(tx, room, moment)
+            await restoration.restore_values(room, values, chat.number)
     then = await chat_instances_at(tx, chat.number, moment)
     ids = {former.holder.id for former in then}
     for holder in await tx.list_holders_of_chat(chat.number):
@@ -162,44 +164,45 @@ class Restoration:
             self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
 
     async def _remove_instance(self, holder: HolderRow) -> None:
-        for row in await self._tx.list_rows(holder):
-            if row.value is not None or await has_dormant_change(self._tx, row):
-                await self._restore_value(holder, row.key, None, row)
+        for key in await removable_keys(self._tx, holder):
+            self._changes.append(RemoveValue(holder, key, "restore", "[]"))
+        self._changed += holder.keys
         self._changes.append(DropInstance(holder))
 
     async def restore_instance(self, former: FormerInstance) -> None:
         """An instance as it was then, with the values it had then."""
-        await self._put_instance(former)
-        await self.restore_values(former.holder, former.values)
+        chat = await self._put_instance(former)
+        await self.restore_values(former.holder, former.values, chat)
 
-    async def restore_values(self, holder: HolderRow, values: list[Record]) -> None:
+    async def restore_values(
+        self, holder: HolderRow, values: list[Record], chat: int | None
+    ) -> None:
+        """The values of a holder that will be in this chat."""
         # The holder as the ledger knows it: what was read of it is a copy.
         known = await self._tx.find_any_holder(holder.space, holder.id)
         assert known is not None
         rows = {row.key: row for row in await self._tx.list_rows(known)}
         then = {record.key: record for record in values}
         for key, row in rows.items():
-            if key not in then and (
-                row.value is not None or await has_dormant_change(self._tx, row)
-            ):
-                await self._restore_value(known, key, None, row)
+            if key not in then and row.last > self._moment.revision:
+                await self._restore_value(known, key, None, row, chat)
         # In the order of then, so that keys that come back stand in that order.
         for key, record in then.items():
             if rows[key].last > self._moment.revision:
-                await self._restore_value(known, key, record.after, rows[key])
+                await self._restore_value(known, key, record.after, rows[key], chat)
 
     async def _restore_value(
-        self, holder: HolderRow, key: str, value: str | None, row: DataRow
+        self, holder: HolderRow, key: str, value: str | None, row: DataRow, chat: int | None
     ) -> None:
         if value != row.value:
             self._changed += 1
-        sources = await self._sources(row)
+        sources = await self._sources(row, chat)
         if value is None:
             self._changes.append(RemoveValue(holder, key, "restore", sources))
         else:
             self._changes.append(SetValue(holder, key, value, "restore", sources))
 
-    async def _sources(self, row: DataRow) -> str:
+    async def _sources(self, row: DataRow, chat: int | None) -> str:
         """
         The source changes that made the value, oldest first, as JSON.
 
@@ -212,25 +215,21 @@ class Restoration:
             if entry.revision > self._moment.revision or not await self._was_live(entry):
                 continue
             if source.record.op == "restore":
-                found += reversed(await self._named(source))
+                found += reversed(await self._named(source, chat))
             else:
-                found.append((entry.entry, source.index, int(not self._is_visible(entry))))
+                found.append((entry.entry, source.index, int(not _follows(entry, chat))))
             if source.record.op in BASES and not entry.is_flippable:
                 break
         return orjson.dumps(found[::-1]).decode()
 
-    async def _named(self, restore: Source) -> list[tuple[int, int, int]]:
+    async def _named(self, restore: Source, chat: int | None) -> list[tuple[int, int, int]]:
         """What a restore stands for, as far as it was live at the moment."""
         found: list[tuple[int, int, int]] = []
         for number, index, always in orjson.loads(restore.record.operand or "[]"):
             entry = await self._replay.entry(number)
             if entry is not None and (always or await self._was_live(entry)):
-                found.append((number, index, int(always or not self._is_visible(entry))))
+                found.append((number, index, int(always or not _follows(entry, chat))))
         return found
-
-    @staticmethod
-    def _is_visible(entry: EntryRow) -> bool:
-        return entry.place is None or (entry.is_flippable and entry.is_live)
 
     async def _was_live(self, entry: EntryRow) -> bool:
         """Whether an entry's place was visible at the moment."""
@@ -243,7 +242,8 @@ class Restoration:
             self._visible[entry.place] = row is not None and row[0] is not None
         return self._visible[entry.place]
 
-    async def _put_instance(self, former: FormerInstance) -> None:
+    async def _put_instance(self, former: FormerInstance) -> int | None:
+        """The instance itself; the chat it will be in."""
         record = former.record
         await self._bring_back_character(record["characterId"])
         present = await self._tx.find_instance(record["id"])
@@ -269,3 +269,12 @@ class Restoration:
         )
         if present is None or differs(present, wanted):
             self._changes.append(wanted)
+        return chat
+
+
+def _follows(entry: EntryRow, chat: int | None) -> bool:
+    """Whether a change goes on following the story: its place is visible, and of this chat."""
+    if entry.place is None:
+        return True
+    elsewhere = chat is not None and entry.anchor_chat != chat
+    return entry.is_flippable and entry.is_live and not elsewhere

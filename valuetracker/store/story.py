@@ -8,17 +8,25 @@ recomputed. A write to a swipe nobody has seen does the same, by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.store import statements as sql
-from valuetracker.store.changes import Anchor, Change, ChangeChat, RemoveValue, SetValue
-from valuetracker.store.entries import BASES, DROPPED, FLIPPABLE, SETTLED, EntryRow
+from valuetracker.store.chain import Name
+from valuetracker.store.changes import (
+    Anchor,
+    Change,
+    ChangeChain,
+    ChangeChat,
+    RemoveValue,
+    SetValue,
+)
+from valuetracker.store.entries import DROPPED, FLIPPABLE, SETTLED, EntryRow
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.replay import Conflict, Replay, is_live
+from valuetracker.store.replay import Conflict, Replay
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
 
 # `places` is a JSON array of their numbers.
@@ -46,10 +54,15 @@ class ValueFlip:
     before: str | None
     after: str | None
 
+    def change(self) -> Change:
+        if self.after is None:
+            return RemoveValue(self.holder, self.key, "reconcile")
+        return SetValue(self.holder, self.key, self.after, "reconcile")
+
 
 @dataclass(slots=True)
 class Turn:
-    """What came of a new chain."""
+    """What comes of places that are hidden and shown."""
 
     dormant: int = 0
     revived: int = 0
@@ -58,104 +71,123 @@ class Turn:
     warnings: list[str] = field(default_factory=list)
 
 
-async def turn(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow]) -> Turn:
-    """Bring the values to what they are now that these places were hidden and shown."""
+async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow]) -> Turn:
+    """What the values are once these places are hidden and shown; nothing is done yet."""
     result = Turn()
-    head = await tx.load_head()
+    oldest = (await tx.load_head()).oldest
+    turned = {place.place: False for place in hidden} | {place.place: True for place in shown}
     numbers = [place.place for place in (*hidden, *shown) if place.written]
     if not numbers:
         return result
-    for place in (*hidden, *shown):
-        if place.written and place.written <= head.oldest:
-            result.warnings.append(
-                f"What message {place.message_id} changed up to revision {head.oldest} has been"
-                " folded and stays."
-            )
-    gone = {place.place for place in hidden}
+    result.warnings = [
+        f"What message {place.message_id} changed up to revision {oldest} was folded and stays."
+        for place in (*hidden, *shown)
+        if 0 < place.written <= oldest
+    ]
+
+    def counts(entry: EntryRow) -> bool:
+        if entry.standing == FLIPPABLE and entry.place in turned:
+            return turned[entry.place]
+        return entry.is_live
+
     affected: dict[tuple[int, str], None] = {}
     rows = await tx.fetch_all(SELECT_ENTRIES_AT, places=orjson.dumps(numbers).decode())
     for row in rows:
         entry = EntryRow(*row).verify()
         records = entry.records
-        if entry.place in gone:
-            result.dormant += len(records)
-        else:
+        if counts(entry):
             result.revived += len(records)
+        else:
+            result.dormant += len(records)
         for record in records:
             affected[entry.subject, record.key] = None
-    await _recompute(tx, affected, result)
+    replay = Replay(tx)
+    for number, key in affected:
+        holder = await tx.get_holder(number)
+        stored = (await tx.load_rows(holder, [key]))[key]
+        assert stored is not None, "what the log speaks of has a row"
+        replayed = await replay.replay(number, key, stored.last, counts)
+        result.conflicts += [(holder, conflict) for conflict in replayed.conflicts]
+        if replayed.value != stored.value:
+            result.flips.append(ValueFlip(holder, key, stored.value, replayed.value))
     return result
 
 
-async def _recompute(tx: Ledger, affected: Iterable[tuple[int, str]], result: Turn) -> None:
-    replay = Replay(tx)
-    changes: list[Change] = []
-    for number, key in affected:
-        holder = await tx.get_holder(number)
-        row = (await tx.load_rows(holder, [key]))[key]
-        assert row is not None, "what the log speaks of has a row"
-        replayed = await replay.replay(number, key, row.last, is_live)
-        result.conflicts += [(holder, conflict) for conflict in replayed.conflicts]
-        if replayed.value == row.value:
-            continue
-        result.flips.append(ValueFlip(holder, key, row.value, replayed.value))
-        if replayed.value is None:
-            changes.append(RemoveValue(holder, key, "reconcile"))
-        else:
-            changes.append(SetValue(holder, key, replayed.value, "reconcile"))
-    await tx.apply(changes)
-
-
-async def see(tx: Ledger, *places: tuple[HolderRow, Anchor | None]) -> None:
+async def see(tx: Ledger, holder: HolderRow, anchor: Anchor | None) -> None:
     """
-    Make room for a write: see every place it is anchored to, before any of it is applied.
+    Make room for a write: see the place it is anchored to, before any of it is applied.
 
     A message nobody has seen is put at the end of its chain. A swipe nobody has seen
     becomes the visible one of its message, or brings a hidden message back at the end.
     """
-    for holder, anchor in places:
-        if anchor is not None:
-            await _see(tx, holder, anchor)
-
-
-async def _see(tx: Ledger, holder: HolderRow, anchor: Anchor) -> None:
+    if anchor is None:
+        return
     chat = await anchor_chat(tx, holder)
     if chat is None:
         if await tx.rows.find_lone_place(anchor.message_id, anchor.swipe) is None:
-            await _add_place(tx, 0, anchor, seen=None, position=1)
+            revision = await tx.see()
+            await _add_place(tx, 0, anchor, revision, position=1)
         return
     chain = await tx.load_chain(chat.number)
     if (anchor.message_id, anchor.swipe) in chain.places:
         return
-    await tx.change_chain(chat)
+    await tx.see()
+    revision = await tx.change_chain(chat)
     old = chain.visible.get(anchor.message_id)
-    seen = chain.seen.get(anchor.message_id)
+    seen = chain.seen.get(anchor.message_id, revision)
     # Where the old swipe stood; a message that was not visible comes at the end.
     position = old.position if old is not None else chain.next_position()
     if old is not None:
+        turn = await weigh(tx, [old], [])
         chain.move(old, None)
-        tx.rows.flip(old, await tx.revise())
+        tx.rows.flip(old, revision)
+        await tx.apply([flip.change() for flip in turn.flips])
     await _add_place(tx, chat.number, anchor, seen, position)
-    if old is not None:
-        await turn(tx, [old], [])
 
 
 async def _add_place(
-    tx: Ledger, chat: int, anchor: Anchor, seen: int | None, position: int | None
-) -> None:
-    revision = await tx.revise()
+    tx: Ledger, chat: int, anchor: Anchor, seen: int, position: int | None
+) -> PlaceRow:
     head = await tx.load_head()
-    place = PlaceRow(
-        head.next_number(),
-        chat,
-        anchor.message_id,
-        anchor.swipe,
-        revision if seen is None else seen,
-        position,
-    )
+    place = PlaceRow(head.next_number(), chat, anchor.message_id, anchor.swipe, seen, position)
     tx.rows.add_place(place)
-    if chat:
+    if chat and position is not None:
+        tx.rows.flip(place, head.revision)
+    return place
+
+
+async def turn_to(tx: Ledger, chat: ChatRow, names: list[Name], dry_run: bool = False) -> Turn:
+    """Make this the visible chain of a chat, and bring its values along."""
+    chain = await tx.load_chain(chat.number)
+    wanted = set(names)
+    hidden = [
+        place for place in chain.visible.values() if (place.message_id, place.swipe) not in wanted
+    ]
+    known = [chain.places[name] for name in names if name in chain.places]
+    turn = await weigh(tx, hidden, [place for place in known if place.position is None])
+    if dry_run:
+        return turn
+    revision = await tx.change_chain(chat)
+    for place in hidden:
+        chain.move(place, None)
         tx.rows.flip(place, revision)
+    last = 0
+    for name in names:
+        known_place = chain.places.get(name)
+        if known_place is None:
+            seen = chain.seen.get(name[0], revision)
+            last = chain.next_position()
+            await _add_place(tx, chat.number, Anchor(*name), seen, last)
+        elif known_place.position is None or known_place.position < last:
+            # Whatever comes after something that came later is numbered anew.
+            last = chain.next_position()
+            chain.move(known_place, last)
+            tx.rows.flip(known_place, revision)
+        else:
+            last = known_place.position
+    changes: list[Change] = [flip.change() for flip in turn.flips]
+    await tx.apply(changes or [ChangeChain(chat)])
+    return turn
 
 
 async def is_hidden(tx: Ledger, holder: HolderRow, anchor: Anchor | None) -> bool:
@@ -224,18 +256,11 @@ async def unanchor(tx: Ledger, holder: HolderRow) -> None:
 
 
 async def has_dormant_change(tx: Ledger, row: DataRow) -> bool:
-    """Whether a flip could bring a value back although there is none."""
-    if not row.anchored:
-        return False
-    replay = Replay(tx)
-    async for source in replay.walk(row.holder, row.key, row.last):
-        if not source.entry.is_live:
-            if source.entry.standing == FLIPPABLE:
+    """Whether a change of this key waits for its place to come back."""
+    if row.anchored:
+        async for source in Replay(tx).walk(row.holder, row.key, row.last):
+            if source.entry.standing == FLIPPABLE and not source.entry.is_live:
                 return True
-        elif source.record.op == "restore":
-            return await replay.names_dormant(source)
-        elif not source.entry.is_flippable and source.record.op in BASES:
-            return False
     return False
 
 

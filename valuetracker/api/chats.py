@@ -1,0 +1,372 @@
+"""Chats over HTTP: the one load, the chain, the past, names, putting away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.api.batch import CHAT_OPERATIONS
+from valuetracker.api.history import DIFF_QUERY, HISTORY_QUERY, REVISION_FIELD, read_page
+from valuetracker.endpoints import (
+    CHAT_ID,
+    FLAG,
+    KEY,
+    PAST,
+    STATE_AT,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    check_key_count,
+    choice_kind,
+)
+from valuetracker.errors import (
+    ChatExists,
+    ChatNotFound,
+    Compacted,
+    InstanceNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidKey,
+    InvalidOperation,
+    InvalidQuery,
+    MessageNotFound,
+    NumberLeftRange,
+    NumberOutOfRange,
+    RepeatedMessage,
+    RevisionConflict,
+    RevisionUnknown,
+    TooDeep,
+    TooManyAnchors,
+    TooManyKeys,
+    TypeConflict,
+    ValueTooLarge,
+)
+from valuetracker.model import (
+    BatchAnswer,
+    Chat,
+    ChatState,
+    Difference,
+    History,
+    OpenedChat,
+    Reconciled,
+    Restored,
+    Success,
+)
+from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, HASH_LENGTH, check_id
+from valuetracker.store import batch, chats, contents, history, restore
+from valuetracker.values import canonical
+
+
+async def list_chats(call: Call) -> Any:
+    """List the chats that are not archived, in the order in which they came into being."""
+    return await call.read(chats.list_chats)
+
+
+async def find_chat(call: Call) -> Any:
+    """Read what is known of a chat itself; an unknown one is null."""
+    return await call.read(chats.find_chat, call.path["chat"])
+
+
+async def open_chat(call: Call) -> Any:
+    """
+    Open a chat: the one load of a chat session.
+
+    Answers all that the chat holds, and a `session` to send as `x-session` with every write:
+    once another chat is open in that tab, writes with the old session are refused. `client`
+    names the tab; opening ends its previous session. An unknown chat comes into being, an
+    archived one comes back. `defaults` are set where the key is absent. With `parent` a
+    first open is a branch of that chat as of `messageId`. `fresh` on a former id makes a new
+    chat of that id instead of finding the renamed one.
+    """
+    body = call.body
+    opening = chats.Opening(
+        body["client"],
+        body.get("parent"),
+        body.get("messageId"),
+        body.get("defaults"),
+        body.get("fresh", False),
+    )
+    return await call.write(chats.open_chat, call.path["chat"], opening)
+
+
+async def get_state(call: Call) -> Any:
+    """
+    Read all that a chat holds, as `open` gives it.
+
+    With `at`, as it was at a revision or a time, or as of a message of the visible chain
+    (`at=message:<id>`). An unknown chat is null.
+    """
+    return await call.read(contents.get_state, call.path["chat"], call.query.get("at"))
+
+
+async def run_chat_batch(call: Call) -> Any:
+    """
+    Run up to 1,000 operations on a chat and its instances, all or nothing, as one revision.
+
+    As `POST /batch`; without an `instanceId` an operation is about the chat's own data. An
+    instance that is not of this chat is refused.
+    """
+    return await call.write(batch.run_chat_batch, call.path["chat"], call.body["operations"])
+
+
+async def reconcile(call: Call) -> Any:
+    """
+    Say which messages of a chat are visible, oldest first, each with its swipe.
+
+    Changes anchored to any other place of this chat go dormant, those whose place is visible
+    again go live, and the values they are about are computed anew. `If-Match` with the
+    chat's revision refuses what a stale tab believes. A `hash` of a message's text that is
+    another than the first one given after its last change marks it `stale`. With `dryRun`
+    nothing is done.
+    """
+    return await call.write(
+        chats.reconcile,
+        call.path["chat"],
+        call.body["anchors"],
+        call.body.get("dryRun", False),
+    )
+
+
+async def rename_chat(call: Call) -> Any:
+    """Rename a chat; its old id goes on finding it."""
+    return await call.write(chats.rename_chat, call.path["chat"], call.body["chatId"])
+
+
+async def delete_chat(call: Call) -> Any:
+    """
+    Archive a chat, or purge it.
+
+    An archived chat is not listed and takes no writes; it can be read, and opening brings it
+    back. A purge removes what it held, with its instances and their past; of its revisions
+    only the numbers stay.
+    """
+    purge = call.query.get("purge") == "true"
+    return await call.write(chats.delete_chat, call.path["chat"], purge)
+
+
+async def list_chat_history(call: Call) -> Any:
+    """
+    List the changes of a chat with its instances, newest first, as that of an instance.
+
+    `instanceId` is null for the chat's own data; `space` says `series` or `processed`.
+    """
+    return await call.read(history.list_chat_history, call.path["chat"], read_page(call))
+
+
+async def diff_chat(call: Call) -> Any:
+    """List what differs in a chat with its instances between two revisions or times."""
+    return await call.read(
+        history.diff_chat, call.path["chat"], call.query["from"], call.query.get("to")
+    )
+
+
+async def restore_chat(call: Call) -> Any:
+    """
+    Set a chat, with all that it holds, to what it was at a revision.
+
+    A new revision, which can itself be undone. Instances made since are deleted, those
+    deleted since come back; one that is in another chat now stays there, with a warning. The
+    chain is untouched, and restored values go on following it.
+    """
+    return await call.write(restore.restore_chat, call.path["chat"], call.body["revision"])
+
+
+def _parse_chain(value: Any) -> list[chats.Link]:
+    if not isinstance(value, list):
+        raise InvalidBody("`anchors` must be an array.")
+    if len(value) > CHAIN_LENGTH:
+        raise TooManyAnchors(f"A chain may have {CHAIN_LENGTH} messages.")
+    links = [_parse_link(each) for each in value]
+    if len({link.message_id for link in links}) != len(links):
+        raise RepeatedMessage()
+    return links
+
+
+def _parse_link(given: Any) -> chats.Link:
+    if not isinstance(given, dict):
+        raise InvalidBody("An anchor must be an object with a `messageId`.")
+    message_id, swipe, text = given.get("messageId"), given.get("swipe", "0"), given.get("hash")
+    if not isinstance(message_id, str):
+        raise InvalidBody("`messageId` must be a string.")
+    # SillyTavern counts swipes; a number is read as its text.
+    if type(swipe) is int:
+        swipe = str(swipe)
+    if not isinstance(swipe, str):
+        raise InvalidBody("`swipe` must be a string or a number.")
+    if text is not None and (not isinstance(text, str) or len(text) > HASH_LENGTH):
+        raise InvalidBody(f"`hash` must be a string of {HASH_LENGTH} characters at the most.")
+    return chats.Link(
+        check_id(message_id, "message", CHAT_ID_LENGTH),
+        check_id(swipe, "swipe", CHAT_ID_LENGTH),
+        text,
+    )
+
+
+def _parse_defaults(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise InvalidBody("`defaults` must be an object of keys and values.")
+    check_key_count(len(value))
+    return {KEY.parse(key): canonical(each) for key, each in value.items()}
+
+
+def _parse_client(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidBody("`client` must be a string.")
+    return check_id(value, "client")
+
+
+CLIENT = Kind({"type": "string", "minLength": 1, "maxLength": 256}, _parse_client)
+DEFAULTS = Kind({"type": "object", "description": "Keys and values."}, _parse_defaults)
+CHAIN = Kind(
+    {
+        "type": "array",
+        "maxItems": CHAIN_LENGTH,
+        "items": {
+            "type": "object",
+            "properties": {
+                "messageId": {"type": "string"},
+                "swipe": {"type": ["string", "integer"]},
+                "hash": {"type": ["string", "null"]},
+            },
+            "required": ["messageId"],
+        },
+    },
+    _parse_chain,
+)
+
+ENDPOINTS = [
+    Endpoint(("GET",), "/chats", list_chats, returns=list[Chat]),
+    Endpoint(("GET",), "/chats/{chat}", find_chat, returns=Chat | None, raises=(InvalidId,)),
+    Endpoint(
+        ("POST",),
+        "/chats/{chat}/open",
+        open_chat,
+        returns=OpenedChat,
+        body=(
+            Field("client", CLIENT, "The tab that opens it."),
+            Field("parent", CHAT_ID, "What it is a branch of.", required=False, nullable=True),
+            Field(
+                "messageId",
+                CHAT_ID,
+                "The message of the parent it branches off at.",
+                required=False,
+                nullable=True,
+            ),
+            Field("defaults", DEFAULTS, "What absent keys are set to.", required=False),
+            Field("fresh", FLAG, "Make a new chat of a former id.", required=False),
+        ),
+        raises=(
+            InvalidBody,
+            InvalidId,
+            InvalidKey,
+            NumberOutOfRange,
+            TooDeep,
+            TooManyKeys,
+            ValueTooLarge,
+        ),
+        conditional=False,
+    ),
+    Endpoint(
+        ("GET",),
+        "/chats/{chat}/state",
+        get_state,
+        returns=ChatState | None,
+        query=(
+            Field(
+                "at",
+                STATE_AT,
+                "As it was at this revision (digits), time (ISO 8601), or as of a message"
+                " (`message:<id>`).",
+                required=False,
+            ),
+        ),
+        raises=(InvalidId, *PAST, MessageNotFound),
+    ),
+    Endpoint(
+        ("POST",),
+        "/chats/{chat}/batch",
+        run_chat_batch,
+        returns=BatchAnswer,
+        body=(Field("operations", CHAT_OPERATIONS, "What to do, in order."),),
+        raises=(
+            InvalidBody,
+            InvalidOperation,
+            InvalidId,
+            InvalidKey,
+            NumberOutOfRange,
+            TooDeep,
+            InstanceNotFound,
+            TypeConflict,
+            NumberLeftRange,
+            ValueTooLarge,
+        ),
+        conditional=False,
+    ),
+    Endpoint(
+        ("POST",),
+        "/chats/{chat}/reconcile",
+        reconcile,
+        returns=Reconciled,
+        body=(
+            Field("anchors", CHAIN, "The visible chain, oldest first."),
+            Field("dryRun", FLAG, "Only say what would come of it.", required=False),
+        ),
+        raises=(
+            InvalidBody,
+            InvalidId,
+            TooManyAnchors,
+            RepeatedMessage,
+            ChatNotFound,
+            RevisionConflict,
+        ),
+    ),
+    Endpoint(
+        ("PATCH",),
+        "/chats/{chat}",
+        rename_chat,
+        returns=Chat,
+        body=(Field("chatId", CHAT_ID, "The new id."),),
+        raises=(InvalidBody, InvalidId, ChatNotFound, ChatExists, RevisionConflict),
+    ),
+    Endpoint(
+        ("DELETE",),
+        "/chats/{chat}",
+        delete_chat,
+        returns=Success,
+        query=(
+            Field("purge", choice_kind("true", "false"), "Remove what it held.", required=False),
+        ),
+        raises=(InvalidId, InvalidQuery, ChatNotFound, RevisionConflict),
+    ),
+    Endpoint(
+        ("GET",),
+        "/chats/{chat}/history",
+        list_chat_history,
+        returns=History,
+        query=HISTORY_QUERY,
+        raises=(InvalidId, InvalidKey, InvalidQuery, *PAST),
+    ),
+    Endpoint(
+        ("GET",),
+        "/chats/{chat}/diff",
+        diff_chat,
+        returns=list[Difference],
+        query=DIFF_QUERY,
+        raises=(InvalidId, InvalidQuery, *PAST),
+    ),
+    Endpoint(
+        ("POST",),
+        "/chats/{chat}/restore",
+        restore_chat,
+        returns=Restored,
+        body=(REVISION_FIELD,),
+        raises=(
+            InvalidBody,
+            InvalidId,
+            RevisionUnknown,
+            ChatNotFound,
+            Compacted,
+            RevisionConflict,
+        ),
+    ),
+]

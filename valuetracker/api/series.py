@@ -1,0 +1,262 @@
+"""Series and processed ids over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.endpoints import AnyKeys, Call, Endpoint, Field, Kind
+from valuetracker.errors import (
+    InvalidBody,
+    InvalidId,
+    InvalidKey,
+    NumberOutOfRange,
+    ProcessedNotFound,
+    RevisionConflict,
+    TooDeep,
+    TooManyKeys,
+    ValueTooLarge,
+    VersionNotFound,
+)
+from valuetracker.model import (
+    Claimed,
+    Cleared,
+    CurrentVersion,
+    IsProcessed,
+    NewVersion,
+    Processed,
+    ProcessedIds,
+    Series,
+    Success,
+    Version,
+    VersionRemoved,
+)
+from valuetracker.names import CHAT_ID_LENGTH, check_id
+from valuetracker.store import processed, series
+
+IDS_PER_CLAIM = 10_000
+LONGEST_LEASE_MS = 7 * 24 * 60 * 60 * 1000
+# What the server says of a version itself.
+RESERVED = ("version", "createdAt")
+
+
+async def add_version(call: Call) -> Any:
+    """
+    Add a version to a series of a chat; it becomes the current one.
+
+    `content` is any JSON; whatever else the body holds is kept with it. Numbers are never
+    reused within a chat, also not when the story goes back.
+    """
+    meta = dict(call.values)
+    content = meta.pop("content", None)
+    if content is None:
+        raise InvalidBody("`content` is required.")
+    if any(name in meta for name in RESERVED):
+        raise InvalidBody(f"{' and '.join(RESERVED)} are given by the server.")
+    return await call.write(
+        series.add_version, call.path["chat"], call.path["series"], content, meta
+    )
+
+
+async def get_series(call: Call) -> Any:
+    """Read all versions of a series; an unknown one has none."""
+    return await call.read(series.get_series, call.path["chat"], call.path["series"])
+
+
+async def get_version(call: Call) -> Any:
+    """Read one version."""
+    version = _version(call)
+    return await call.read(series.get_version, call.path["chat"], call.path["series"], version)
+
+
+async def get_current_version(call: Call) -> Any:
+    """Read the current version: the last one set, if it is there, else the highest."""
+    return await call.read(series.get_version, call.path["chat"], call.path["series"], None)
+
+
+async def choose_version(call: Call) -> Any:
+    """Make a version the current one."""
+    return await call.write(
+        series.choose_version, call.path["chat"], call.path["series"], call.body["version"]
+    )
+
+
+async def remove_version(call: Call) -> Any:
+    """Remove a version; if it was the current one, the highest that is left becomes it."""
+    version = _version(call)
+    return await call.write(series.remove_version, call.path["chat"], call.path["series"], version)
+
+
+async def clear_series(call: Call) -> Any:
+    """Remove all versions of a series; numbers go on where they were."""
+    return await call.write(series.clear_series, call.path["chat"], call.path["series"])
+
+
+async def claim(call: Call) -> Any:
+    """
+    Take ids to process: `new` are the caller's, `seen` were taken before.
+
+    Without `leaseMs` they count as processed from now on. With it they are only claimed: one
+    that is not confirmed with `PUT` in that time can be taken again.
+    """
+    return await call.write(
+        processed.claim,
+        call.path["chat"],
+        call.path["set"],
+        call.body["ids"],
+        call.body.get("leaseMs"),
+    )
+
+
+async def list_processed(call: Call) -> Any:
+    """List the processed ids of a set; claims that are not confirmed do not count."""
+    return await call.read(processed.list_processed, call.path["chat"], call.path["set"])
+
+
+async def is_processed(call: Call) -> Any:
+    """Say whether an id is processed."""
+    return await call.read(
+        processed.is_processed, call.path["chat"], call.path["set"], call.path["id"]
+    )
+
+
+async def mark_processed(call: Call) -> Any:
+    """Mark an id as processed, or confirm a claim; `already` says whether it was."""
+    return await call.write(
+        processed.mark_processed, call.path["chat"], call.path["set"], call.path["id"]
+    )
+
+
+async def forget_processed(call: Call) -> Any:
+    """Forget that an id was processed or claimed."""
+    return await call.write(
+        processed.forget_processed, call.path["chat"], call.path["set"], call.path["id"]
+    )
+
+
+def _version(call: Call) -> int:
+    """A version in a path; what is no number names none."""
+    text = call.path["version"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise VersionNotFound()
+    return int(text)
+
+
+def _parse_version(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidBody("`version` must be a whole number.")
+    return value
+
+
+def _parse_ids(value: Any) -> list[str]:
+    if not isinstance(value, list) or not 1 <= len(value) <= IDS_PER_CLAIM:
+        raise InvalidBody(f"`ids` must be an array of 1 to {IDS_PER_CLAIM} ids.")
+    for each in value:
+        if not isinstance(each, str):
+            raise InvalidBody("An id must be a string.")
+        check_id(each, "processed", CHAT_ID_LENGTH)
+    return list(dict.fromkeys(value))
+
+
+def _parse_lease(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidBody("`leaseMs` must be a whole number of milliseconds.")
+    if not 1 <= value <= LONGEST_LEASE_MS:
+        raise InvalidBody(f"`leaseMs` must be 1 to {LONGEST_LEASE_MS}.")
+    return value
+
+
+VERSION = Kind({"type": "integer", "minimum": 0}, _parse_version)
+IDS = Kind(
+    {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": IDS_PER_CLAIM,
+        "items": {"type": "string", "minLength": 1, "maxLength": CHAT_ID_LENGTH},
+    },
+    _parse_ids,
+)
+LEASE = Kind({"type": "integer", "minimum": 1, "maximum": LONGEST_LEASE_MS}, _parse_lease)
+
+SERIES = "/chats/{chat}/series/{series}"
+SET = "/chats/{chat}/processed/{set}"
+
+ENDPOINTS = [
+    Endpoint(
+        ("POST",),
+        SERIES,
+        add_version,
+        returns=NewVersion,
+        body=AnyKeys("`content`, and whatever else is to be kept with it."),
+        raises=(
+            InvalidBody,
+            InvalidId,
+            InvalidKey,
+            NumberOutOfRange,
+            TooDeep,
+            TooManyKeys,
+            ValueTooLarge,
+            RevisionConflict,
+        ),
+        status=201,
+    ),
+    Endpoint(("GET",), SERIES, get_series, returns=Series, raises=(InvalidId,)),
+    Endpoint(
+        ("DELETE",), SERIES, clear_series, returns=Cleared, raises=(InvalidId, RevisionConflict)
+    ),
+    Endpoint(
+        ("GET",),
+        f"{SERIES}/current",
+        get_current_version,
+        returns=Version,
+        raises=(InvalidId, VersionNotFound),
+    ),
+    Endpoint(
+        ("PUT",),
+        f"{SERIES}/current",
+        choose_version,
+        returns=CurrentVersion,
+        body=(Field("version", VERSION, "The version to make current."),),
+        raises=(InvalidBody, InvalidId, VersionNotFound, RevisionConflict),
+    ),
+    Endpoint(
+        ("GET",),
+        f"{SERIES}/{{version}}",
+        get_version,
+        returns=Version,
+        raises=(InvalidId, VersionNotFound),
+    ),
+    Endpoint(
+        ("DELETE",),
+        f"{SERIES}/{{version}}",
+        remove_version,
+        returns=VersionRemoved,
+        raises=(InvalidId, VersionNotFound, RevisionConflict),
+    ),
+    Endpoint(
+        ("POST",),
+        SET,
+        claim,
+        returns=Claimed,
+        body=(
+            Field("ids", IDS, "The ids to take."),
+            Field("leaseMs", LEASE, "For how long they are only claimed.", required=False),
+        ),
+        raises=(InvalidBody, InvalidId, RevisionConflict),
+    ),
+    Endpoint(("GET",), SET, list_processed, returns=ProcessedIds, raises=(InvalidId,)),
+    Endpoint(("GET",), f"{SET}/{{id}}", is_processed, returns=IsProcessed, raises=(InvalidId,)),
+    Endpoint(
+        ("PUT",),
+        f"{SET}/{{id}}",
+        mark_processed,
+        returns=Processed,
+        raises=(InvalidId, RevisionConflict),
+    ),
+    Endpoint(
+        ("DELETE",),
+        f"{SET}/{{id}}",
+        forget_processed,
+        returns=Success,
+        raises=(InvalidId, ProcessedNotFound, RevisionConflict),
+    ),
+]

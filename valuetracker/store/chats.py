@@ -1,0 +1,315 @@
+"""Chats: opening, listing, reconciling, renaming, putting away."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import ChatExists, ChatNotFound, DatabaseDamaged
+from valuetracker.model import Chat, OpenedChat, Reconciled, Success
+from valuetracker.store import statements as sql
+from valuetracker.store.chain import Name
+from valuetracker.store.changes import Change, ChangeChat, RemoveValue, SetValue
+from valuetracker.store.contents import contents_now, state_record
+from valuetracker.store.data import removable_keys
+from valuetracker.store.entries import EntryRow
+from valuetracker.store.holding import enter_chat, expect_chat, make_room
+from valuetracker.store.instances import removal_of
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.rooms import shown_key
+from valuetracker.store.rows import AliasRow, ChatRow, HolderRow
+from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.story import Turn, make_chat, turn_to
+from valuetracker.store.tags import chat_tag
+
+SELECT_CHATS = Statement(
+    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
+)
+
+
+def chat_record(chat: ChatRow) -> Chat:
+    return {
+        "chatId": chat.id,
+        "parent": chat.parent,
+        "origin": orjson.Fragment(chat.origin) if chat.origin is not None else None,
+        "archived": chat.archived_at is not None,
+        "createdAt": chat.created_at,
+        "updatedAt": chat.updated_at,
+        "revision": chat.revision,
+    }
+
+
+async def list_chats(tx: Snapshot) -> list[Chat]:
+    rows = [ChatRow(*row).verify() for row in await tx.fetch_all(SELECT_CHATS)]
+    if len(rows) != tx.head.chats:
+        raise DatabaseDamaged()
+    return [chat_record(row) for row in rows if row.archived_at is None]
+
+
+async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:
+    chat = await tx.find_chat(chat_id)
+    if chat is None:
+        return None
+    tx.depends_on(chat_tag(chat.number))
+    tx.etag = chat.revision
+    return chat_record(chat)
+
+
+# Opening
+
+
+@dataclass(slots=True, frozen=True)
+class Opening:
+    """How a chat is opened: by whom, and what it is to have if it is new."""
+
+    client: str
+    parent: str | None = None
+    message_id: str | None = None
+    defaults: dict[str, str] | None = None
+    fresh: bool = False
+
+
+DELETE_SESSION_OF_CLIENT = Statement("DELETE FROM {schema}.sessions WHERE client = :client")
+INSERT_SESSION = Statement(
+    """
+    INSERT INTO {schema}.sessions (session, chat, client, at)
+    VALUES (:session, :chat, :client, :at)
+    """
+)
+DELETE_ALIAS = Statement("DELETE FROM {schema}.aliases WHERE id = :id")
+
+
+async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
+    """The one load of a chat session; a chat comes into being with its first."""
+    found = await tx.find_chat(chat_id)
+    if found is not None and found.id != chat_id and opening.fresh:
+        await tx.execute(DELETE_ALIAS, id=chat_id)
+        tx.rows.forget_chat_ids()
+        found = None
+    warnings: list[str] = []
+    chat = await make_chat(tx, chat_id)
+    if found is None and opening.parent is not None:
+        warnings += await _branch(tx, chat, opening.parent, opening.message_id)
+    if chat.archived_at is not None:
+        chat.archived_at, chat.updated_at = None, tx.now
+        await tx.apply([ChangeChat(chat, "update_chat")])
+    if opening.defaults:
+        await _set_defaults(tx, chat, opening.defaults)
+    session = secrets.token_urlsafe(18)
+    await tx.execute(DELETE_SESSION_OF_CLIENT, client=opening.client)
+    await tx.execute(
+        INSERT_SESSION, session=session, chat=chat.number, client=opening.client, at=tx.now
+    )
+    state = await state_record(tx, chat, await contents_now(tx, chat))
+    state["warnings"] = warnings
+    return {"session": session, "created": found is None, **state}
+
+
+async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | None) -> list[str]:
+    """Take over what the parent has, as of a message; what could not be done as asked."""
+    parent = await tx.find_chat(parent_id)
+    if parent is None or parent.number == chat.number:
+        return [f"There is no chat {parent_id}: this one begins empty."]
+    return await take_over(tx, chat, parent, message_id)
+
+
+async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> None:
+    holder = await make_room(tx, chat, "chat")
+    rows = await tx.load_rows(holder, list(defaults))
+    absent = [key for key in defaults if (row := rows[key]) is None or row.value is None]
+    # They belong to no message: a chat has them however its story goes.
+    await tx.apply([SetValue(holder, key, defaults[key]) for key in absent])
+
+
+# Reconciling
+
+
+@dataclass(slots=True, frozen=True)
+class Link:
+    """One message of a visible chain."""
+
+    message_id: str
+    swipe: str
+    hash: str | None = None
+
+
+async def reconcile(
+    tx: Ledger, chat_id: str, links: list[Link], dry_run: bool = False
+) -> Reconciled:
+    chat = await enter_chat(tx, chat_id)
+    if chat is None:
+        raise ChatNotFound()
+    await expect_chat(tx, chat_id)
+    chain = await tx.load_chain(chat.number)
+    names: list[Name] = [(link.message_id, link.swipe) for link in links]
+    turn = Turn() if names == chain.names() else await turn_to(tx, chat, names, dry_run)
+    stale = await _compare_hashes(tx, chat, links, dry_run)
+    return {
+        "revision": (await tx.load_head()).revision,
+        "dormant": turn.dormant,
+        "revived": turn.revived,
+        "changed": [
+            _changed(flip.holder, flip.key, flip.before, flip.after) for flip in turn.flips
+        ],
+        "conflicts": [
+            {
+                **_owner(holder),
+                "key": shown_key(holder.space, conflict.source.record.key) or "",
+                "op": conflict.source.record.op,
+                "revision": conflict.source.entry.revision,
+                "reason": conflict.reason,
+            }
+            for holder, conflict in turn.conflicts
+        ],
+        "stale": stale,
+        "warnings": turn.warnings,
+    }
+
+
+async def _compare_hashes(tx: Ledger, chat: ChatRow, links: list[Link], dry_run: bool) -> list[str]:
+    """The messages whose text is another than when values were last made of it."""
+    stale: list[str] = []
+    chain = await tx.load_chain(chat.number)
+    for link in links:
+        if link.hash is None:
+            continue
+        place = chain.places.get((link.message_id, link.swipe))
+        if place is None:
+            continue
+        if place.hash is None:
+            if not dry_run:
+                place.hash = link.hash
+                tx.put_place(place)
+        elif place.hash != link.hash:
+            stale.append(link.message_id)
+    return stale
+
+
+def _owner(holder: HolderRow) -> dict[str, Any]:
+    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
+    if holder.space in ("series", "processed"):
+        record["space"] = holder.space
+    return record
+
+
+def _changed(holder: HolderRow, key: str, before: str | None, after: str | None) -> Any:
+    record = {**_owner(holder), "key": shown_key(holder.space, key)}
+    if before is not None:
+        record["before"] = orjson.Fragment(before)
+    if after is not None:
+        record["after"] = orjson.Fragment(after)
+    return record
+
+
+# Renaming
+
+
+async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
+    chat = await enter_chat(tx, chat_id)
+    if chat is None:
+        raise ChatNotFound()
+    taken = await tx.find_any_chat(new_id)
+    if taken is not None and taken.number != chat.number and not taken.gone:
+        raise ChatExists()
+    await expect_chat(tx, chat_id)
+    if new_id == chat.id:
+        return chat_record(chat)
+    if taken is not None and taken.number != chat.number:
+        # What is left of a purged chat makes way; no id that can be asked for is like this.
+        taken.id = f"\x7f{taken.number}"
+        tx.rows.put_chat(taken)
+        tx.rows.restructured.add(taken.number)
+    await tx.execute(DELETE_ALIAS, id=new_id)
+    tx.rows.aliases.append(AliasRow(chat.id, chat.number))
+    chat.id, chat.updated_at = new_id, tx.now
+    tx.rows.forget_chat_ids()
+    revision = await tx.apply([ChangeChat(chat, "rename_chat")])
+    # Every answer that names the chat is another now.
+    for holder in await tx.list_holders_of_chat(chat.number):
+        holder.revision = revision
+        tx.rows.put_holder(holder)
+    tx.touched_everything()
+    return chat_record(chat)
+
+
+# Putting away
+
+
+async def delete_chat(tx: Ledger, chat_id: str, purge: bool) -> Success:
+    chat = await tx.find_chat(chat_id)
+    await tx.enter(chat, unknown=chat is None, archived=True)
+    if chat is None:
+        raise ChatNotFound()
+    await expect_chat(tx, chat_id)
+    if purge:
+        await _purge(tx, chat)
+    elif chat.archived_at is None:
+        chat.archived_at = chat.updated_at = tx.now
+        await tx.apply([ChangeChat(chat, "update_chat")])
+    return {"success": True}
+
+
+SELECT_ENTRIES_TO_EMPTY = Statement(
+    f"SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries WHERE subject = :subject"
+)
+EMPTY_ENTRY = sql.update("entries", sql.ENTRIES, "entry", "changes", "checksum")
+PURGE_HOLDER = (
+    Statement("DELETE FROM {schema}.data WHERE holder = :number"),
+    Statement("DELETE FROM {schema}.keyframes WHERE holder = :number"),
+)
+PURGE_CHAT = (
+    Statement(
+        """
+        DELETE FROM {schema}.flips
+        WHERE place IN (SELECT place FROM {schema}.places WHERE chat = :number)
+        """
+    ),
+    Statement("DELETE FROM {schema}.places WHERE chat = :number"),
+    Statement("DELETE FROM {schema}.sessions WHERE chat = :number"),
+    Statement("DELETE FROM {schema}.claims WHERE chat = :number"),
+    Statement("DELETE FROM {schema}.aliases WHERE chat = :number"),
+)
+
+
+async def _purge(tx: Ledger, chat: ChatRow) -> None:
+    """Take a chat away with all that it held; of its revisions only the numbers stay."""
+    head = await tx.load_head()
+    holders = await tx.list_holders_of_chat(chat.number)
+    changes: list[Change] = []
+    for holder in holders:
+        if holder.space == "instance":
+            changes += await removal_of(tx, holder)
+        else:
+            changes += [RemoveValue(holder, key) for key in await removable_keys(tx, holder)]
+    await tx.apply(changes)
+    # Only what comes now is left of it in the log.
+    for subject in [chat.number, *(holder.number for holder in holders)]:
+        rows = await tx.fetch_all(SELECT_ENTRIES_TO_EMPTY, subject=subject)
+        entries = [EntryRow(*row).verify() for row in rows]
+        for entry in entries:
+            entry.changes = ""
+            entry.seal()
+        await tx.execute_many(EMPTY_ENTRY, entries)
+    head.chats -= 1
+    chat.gone, chat.archived_at = 1, None
+    revision = await tx.apply([ChangeChat(chat, "delete_chat")])
+    chat.floor = revision
+    for holder in holders:
+        holder.floor, holder.unframed, holder.shaped = revision, 0, 0
+        tx.rows.put_holder(holder)
+        tx.rows.restructured.add(holder.number)
+        for statement in PURGE_HOLDER:
+            await tx.execute(statement, number=holder.number)
+    for statement in PURGE_CHAT:
+        await tx.execute(statement, number=chat.number)
+    await tx.forget_rows()
+
+
+async def take_over(
+    tx: Ledger, chat: ChatRow, parent: ChatRow, message_id: str | None
+) -> list[str]:
+    raise NotImplementedError

@@ -1,0 +1,186 @@
+"""
+What a chat holds, read as a whole: now, at a moment, or as of a message.
+
+One shape for all three, read with a few statements however many instances there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import MessageNotFound
+from valuetracker.model import ChatState, FullInstance
+from valuetracker.store import statements as sql
+from valuetracker.store.chain import Chain, limit_of
+from valuetracker.store.entries import EntryRow
+from valuetracker.store.instances import full_former, instance_record
+from valuetracker.store.log import (
+    At,
+    Moment,
+    Reader,
+    chat_instances_at,
+    check_not_purged,
+    find_moment,
+    former_values_record,
+    shape_at,
+    values_at,
+)
+from valuetracker.store.replay import Replay
+from valuetracker.store.rooms import ROOMS
+from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow, values_record
+from valuetracker.store.series import summarise_processed, summarise_series
+from valuetracker.store.snapshot import Snapshot
+
+SELECT_VALUES_OF_CHAT = Statement(
+    f"""
+    SELECT {sql.names(sql.DATA, "data")}
+    FROM {{schema}}.holders JOIN {{schema}}.data ON data.holder = holders.number
+    WHERE chat = :chat AND gone = 0 AND value IS NOT NULL
+    ORDER BY data.place
+    """
+)
+
+
+@dataclass(slots=True, frozen=True)
+class AsOf:
+    """As of a message of the visible chain."""
+
+    message_id: str
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a chat holds: the values of its rooms, and its instances."""
+
+    rooms: dict[str, dict[str, Any]] = field(default_factory=lambda: {space: {} for space in ROOMS})
+    instances: list[FullInstance] = field(default_factory=list)
+
+
+async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
+    holders = [
+        HolderRow(*row).verify()
+        for row in await tx.fetch_all(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
+    ]
+    values: dict[int, list[DataRow]] = {holder.number: [] for holder in holders}
+    for row in await tx.fetch_all(SELECT_VALUES_OF_CHAT, chat=chat.number):
+        value = DataRow(*row).verify()
+        values[value.holder].append(value)
+    contents = Contents()
+    for holder in holders:
+        own = values[holder.number]
+        holder.verify_values(own)
+        if holder.space == "instance":
+            record = await instance_record(tx, holder)
+            contents.instances.append({"instance": record, "data": values_record(own)})
+        else:
+            contents.rooms[holder.space] = values_record(own)
+    return contents
+
+
+async def contents_at(tx: Reader, chat: ChatRow, moment: Moment) -> Contents:
+    contents = Contents()
+    for space in ROOMS:
+        room = await tx.find_any_holder(space, str(chat.number))
+        if room is not None:
+            contents.rooms[space] = former_values_record(await values_at(tx, room, moment))
+    former = await chat_instances_at(tx, chat.number, moment)
+    contents.instances = [full_former(each) for each in former]
+    return contents
+
+
+async def contents_as_of(tx: Snapshot, chat: ChatRow, message_id: str) -> Contents:
+    """
+    What a chat was as of a message.
+
+    That is what its live changes make that are anchored at or before the message, and the
+    unanchored ones that were made before the story went on after it.
+    """
+    chain = Chain(
+        chat.number,
+        [
+            PlaceRow(*row).verify()
+            for row in await tx.fetch_all(sql.SELECT_PLACES, chat=chat.number)
+        ],
+    )
+    if message_id not in chain.visible:
+        raise MessageNotFound()
+    order = chain.order()
+    position = chain.visible[message_id].position or 0
+    limit = limit_of(order, message_id)
+    if limit is None:
+        limit = tx.head.revision + 1
+
+    def counts(entry: EntryRow) -> bool:
+        if not entry.is_live:
+            return False
+        if not entry.is_flippable:
+            return entry.revision < limit
+        return entry.anchor_chat == chat.number and (entry.position or 0) <= position
+
+    replay = Replay(tx)
+    contents = Contents()
+    for space in ROOMS:
+        room = await tx.find_any_holder(space, str(chat.number))
+        if room is not None:
+            contents.rooms[space] = await _replayed(tx, replay, room, counts)
+    for former in await chat_instances_at(tx, chat.number, Moment(limit - 1)):
+        data = await _replayed(tx, replay, former.holder, counts)
+        contents.instances.append({"instance": former.record, "data": data})
+    return contents
+
+
+async def _replayed(tx: Snapshot, replay: Replay, holder: HolderRow, counts: Any) -> dict[str, Any]:
+    found: list[tuple[int, int, str, str]] = []
+    for row in await tx.fetch_all(sql.SELECT_ROWS_OF_HOLDER, holder=holder.number):
+        data = DataRow(*row).verify()
+        replayed = await replay.replay(holder.number, data.key, data.last, counts)
+        if replayed.value is not None:
+            first = replayed.sources[0]
+            place = first.record.place or data.place
+            found.append((place, first.entry.entry, data.key, replayed.value))
+    return {key: orjson.Fragment(value) for _, _, key, value in sorted(found)}
+
+
+async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatState | None:
+    # Parts of it take no revision.
+    tx.etag = None
+    tx.keepable = False
+    chat = await tx.find_any_chat(chat_id)
+    if isinstance(at, AsOf):
+        if chat is None or chat.gone:
+            raise MessageNotFound()
+        return await state_record(tx, chat, await contents_as_of(tx, chat, at.message_id))
+    if at is not None:
+        moment = await find_moment(tx, at)
+        if chat is None:
+            return None
+        check_not_purged(chat, moment)
+        shape = await shape_at(tx, chat.number, moment)
+        if shape is None or shape.after is None:
+            return None
+        state = await state_record(tx, chat, await contents_at(tx, chat, moment))
+        state["revision"] = moment.revision
+        return state
+    if chat is None or chat.gone:
+        return None
+    return await state_record(tx, chat, await contents_now(tx, chat))
+
+
+async def state_record(tx: Reader, chat: ChatRow, contents: Contents) -> ChatState:
+    return {
+        "chatId": chat.id,
+        "revision": chat.revision,
+        "parent": chat.parent,
+        "origin": orjson.Fragment(chat.origin) if chat.origin is not None else None,
+        "data": contents.rooms["chat"],
+        "instances": contents.instances,
+        "series": summarise_series(contents.rooms["series"]),
+        "processed": summarise_processed(contents.rooms["processed"]),
+        "checkpoints": [],
+        "operations": {"pending": 0, "inProgress": 0, "retrying": 0},
+        "warnings": [],
+    }

@@ -1,0 +1,145 @@
+"""
+Processed ids: what an extension has dealt with already, in sets, per chat.
+
+An id is a key of the chat's room for them, so it follows the story. A claim with a lease
+does not: it says that somebody is at work, ends by the clock, and lives outside the log
+until it is confirmed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import ProcessedNotFound
+from valuetracker.model import Claimed, IsProcessed, Processed, ProcessedIds, Success
+from valuetracker.store.changes import Change, RemoveValue, SetValue
+from valuetracker.store.data import find_holder
+from valuetracker.store.holding import expect_chat, hold, look_up
+from valuetracker.store.ledger import Ledger
+from valuetracker.store.rooms import item_key, split_key
+from valuetracker.store.rows import HolderRow
+from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.story import has_dormant_change, see
+from valuetracker.store.targets import Target
+
+SELECT_CLAIM = Statement(
+    "SELECT until FROM {schema}.claims WHERE chat = :chat AND key = :key",
+    postgres="""
+    SELECT until FROM {schema}.claims
+    WHERE chat = :chat AND md5(key) = md5(:key) AND key = :key
+    """,
+)
+DELETE_CLAIM = Statement(
+    "DELETE FROM {schema}.claims WHERE chat = :chat AND key = :key",
+    postgres="""
+    DELETE FROM {schema}.claims WHERE chat = :chat AND md5(key) = md5(:key) AND key = :key
+    """,
+)
+INSERT_CLAIM = Statement(
+    "INSERT INTO {schema}.claims (chat, key, until) VALUES (:chat, :key, :until)"
+)
+
+
+def _room(chat_id: str) -> Target:
+    return Target("processed", chat_id)
+
+
+async def list_processed(tx: Snapshot, chat_id: str, name: str) -> ProcessedIds:
+    tx.etag = None
+    holder = await find_holder(tx, _room(chat_id))
+    tx.etag = None
+    ids: list[str] = []
+    if holder is not None and not holder.gone:
+        for row in await tx.list_values(holder):
+            owner, item = split_key(row.key)
+            if owner == name:
+                ids.append(item)
+    return {"ids": ids}
+
+
+async def is_processed(tx: Snapshot, chat_id: str, name: str, id: str) -> IsProcessed:
+    holder = await find_holder(tx, _room(chat_id))
+    tx.etag = None
+    if holder is None or holder.gone:
+        return {"processed": False}
+    row = await tx.find_value(holder, item_key(name, id))
+    return {"processed": row is not None and row.value is not None}
+
+
+async def claim(tx: Ledger, chat_id: str, name: str, ids: list[str], lease: int | None) -> Claimed:
+    """Take ids nobody has taken: for good, or with a lease (in milliseconds) until confirmed."""
+    holder = await hold(tx, _room(chat_id))
+    if lease is None:
+        await see(tx, holder, tx.context.anchor)
+    keys = {id: item_key(name, id) for id in ids}
+    rows = await tx.load_rows(holder, list(keys.values()))
+    new: list[str] = []
+    seen: list[str] = []
+    for id, key in keys.items():
+        row = rows[key]
+        taken = (row is not None and row.value is not None) or await _is_claimed(tx, holder, key)
+        (seen if taken else new).append(id)
+    if lease is None:
+        changes: list[Change] = [_set(tx, holder, keys[id]) for id in new]
+        await tx.apply(changes)
+    else:
+        for id in new:
+            await _claim(tx, holder, keys[id], lease)
+    return {"new": new, "seen": seen}
+
+
+async def mark_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Processed:
+    holder = await hold(tx, _room(chat_id))
+    key = item_key(name, id)
+    await see(tx, holder, tx.context.anchor)
+    row = (await tx.load_rows(holder, [key]))[key]
+    already = row is not None and row.value is not None
+    if not already:
+        await tx.apply([_set(tx, holder, key)])
+    if await _find_claim(tx, holder, key) is not None:
+        await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
+    return {"processed": True, "already": already}
+
+
+async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Success:
+    """Also ends a claim."""
+    holder = await look_up(tx, _room(chat_id))
+    if holder is None:
+        raise ProcessedNotFound()
+    key = item_key(name, id)
+    row = (await tx.load_rows(holder, [key]))[key]
+    known = row is not None and (row.value is not None or await has_dormant_change(tx, row))
+    claimed = await _is_claimed(tx, holder, key)
+    if not known and not claimed:
+        raise ProcessedNotFound()
+    await expect_chat(tx, chat_id)
+    if claimed:
+        await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
+    if known:
+        await see(tx, holder, tx.context.anchor)
+        await tx.apply([RemoveValue(holder, key, anchor=tx.context.anchor)])
+    return {"success": True}
+
+
+async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> int | None:
+    row = await tx.fetch_one(SELECT_CLAIM, chat=holder.chat, key=key)
+    return row[0] if row is not None else None
+
+
+async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
+    until = await _find_claim(tx, holder, key)
+    return until is not None and until > _milliseconds()
+
+
+async def _claim(tx: Ledger, holder: HolderRow, key: str, lease: int) -> None:
+    await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
+    await tx.execute(INSERT_CLAIM, chat=holder.chat, key=key, until=_milliseconds() + lease)
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _set(tx: Ledger, holder: HolderRow, key: str) -> SetValue:
+    return SetValue(holder, key, "true", anchor=tx.context.anchor)
