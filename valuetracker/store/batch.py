@@ -65,7 +65,7 @@ async def _run(tx: Ledger, operations: list[Operation], chat_id: str | None) -> 
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
     await tx.apply(batch.changes)
-    return {"revision": (await tx.load_head()).revision, "results": results}
+    return {"revision": await tx.final_revision(), "results": results}
 
 
 async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> list[Done]:

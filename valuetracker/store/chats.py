@@ -231,7 +231,7 @@ async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
     # Every answer that names the chat is another now.
     for holder in await tx.list_holders_of_chat(chat.number):
         holder.revision = revision
-        tx.rows.put_holder(holder)
+        tx.put_holder(holder)
     tx.touched_everything()
     return chat_record(chat)
 
@@ -300,8 +300,7 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
     chat.floor = revision
     for holder in holders:
         holder.floor, holder.unframed, holder.shaped = revision, 0, 0
-        tx.rows.put_holder(holder)
-        tx.rows.restructured.add(holder.number)
+        tx.put_holder(holder)
         for statement in PURGE_HOLDER:
             await tx.execute(statement, number=holder.number)
     for statement in PURGE_CHAT:

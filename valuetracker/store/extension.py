@@ -21,7 +21,7 @@ from valuetracker.engine import Database, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.feed import Feed
-from valuetracker.store.ledger import Commit, Withdrawn, WriteJob, Written
+from valuetracker.store.ledger import Commit, Withdrawn, WriteJob, Written, repeat_answer
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.tags import EVERYTHING, Tag
 
@@ -125,8 +125,9 @@ class Extension:
         try:
             written: Written = await self.database.write(job)
         except Withdrawn as withdrawn:
-            # It is undone, because it did nothing but look.
-            return withdrawn.written
+            # It is undone, because it did nothing but look; its answer stands.
+            job = WriteJob(repeat_answer, (withdrawn.answer,), context, status)
+            written = await self.database.write(job)
         return written
 
     async def _next_commit(self) -> None:

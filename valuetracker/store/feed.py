@@ -22,7 +22,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import RevisionUnknown, ValueTrackerError
 from valuetracker.model import FeedChange, FeedEvent, FeedPage
 from valuetracker.store import statements as sql
-from valuetracker.store.entries import DERIVED, EntryRow, Record, first_of, last_of
+from valuetracker.store.entries import EntryRow, Record, first_of, last_of
 from valuetracker.store.history import anchor_record
 from valuetracker.store.ledger import Commit
 from valuetracker.store.log import check_not_compacted
@@ -384,7 +384,8 @@ def _change_record(entry: EntryRow, row: Record) -> FeedChange:
         "instanceId": entry.id if entry.space == "instance" else None,
         "key": shown_key(entry.space, row.key),
         "op": row.op,
-        "live": entry.is_live or row.op in DERIVED,
+        # When it was made: an event says what happened then.
+        "live": bool(entry.effect),
         "chatId": entry.chat_id,
         "anchor": anchor_record(entry),
     }

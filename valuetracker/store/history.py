@@ -75,7 +75,7 @@ async def list_history(tx: Snapshot, instance_id: str, page: Page) -> History:
 async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
     """What happened in a chat: to its own data, and to the instances it has or had."""
     first, last = await _bounds(tx, page)
-    chat = await tx.find_any_chat(chat_id)
+    chat = await tx.find_chat(chat_id)
     if chat is None:
         return {"items": [], "next": None}
     return await _list(tx, "chat", chat.number, page, first, last)
@@ -238,23 +238,33 @@ async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> li
     chat = await tx.find_any_chat(chat_id)
     if chat is None:
         return []
+    before, after = [await _chat_texts(tx, chat, moment) for moment in moments]
     found: list[Difference] = []
+    for name in dict.fromkeys([*before, *after]):
+        space, instance_id, key = name
+        if before.get(name) != after.get(name):
+            each = difference(shown_key(space, key) or "", before.get(name), after.get(name))
+            each["instanceId"] = instance_id
+            if space in ("series", "processed"):
+                each["space"] = space
+            found.append(each)
+    return found
+
+
+async def _chat_texts(
+    tx: Snapshot, chat: ChatRow, moment: Moment
+) -> dict[tuple[str, str | None, str], str]:
+    """All values of a chat then: those of its rooms, then those of its instances."""
+    texts: dict[tuple[str, str | None, str], str] = {}
     for space in ROOMS:
         room = await tx.find_any_holder(space, str(chat.number))
         if room is not None:
-            before, after = [await _texts(tx, room, moment) for moment in moments]
-            for each in differences(before, after):
-                each["instanceId"] = None
-                if space != "chat":
-                    each["space"] = space
-                    each["key"] = shown_key(space, each["key"]) or ""
-                found.append(each)
-    earlier, later = [await _instances(tx, chat, moment) for moment in moments]
-    for instance_id in dict.fromkeys([*earlier, *later]):
-        for each in differences(earlier.get(instance_id, {}), later.get(instance_id, {})):
-            each["instanceId"] = instance_id
-            found.append(each)
-    return found
+            for key, text in (await _texts(tx, room, moment)).items():
+                texts[space, None, key] = text
+    for each in await chat_instances_at(tx, chat.number, moment):
+        for record in each.values:
+            texts["instance", each.record["id"], record.key] = record.after or ""
+    return texts
 
 
 async def _moments(tx: Snapshot, start: At, end: At | None) -> list[Moment]:
@@ -267,21 +277,18 @@ async def _texts(tx: Snapshot, holder: HolderRow, moment: Moment) -> dict[str, s
     return {record.key: record.after or "" for record in await values_at(tx, holder, moment)}
 
 
-async def _instances(tx: Snapshot, chat: ChatRow, moment: Moment) -> dict[str, dict[str, str]]:
-    return {
-        each.record["id"]: {record.key: record.after or "" for record in each.values}
-        for each in await chat_instances_at(tx, chat.number, moment)
-    }
-
-
 def differences(old: dict[str, str], new: dict[str, str]) -> list[Difference]:
-    found: list[Difference] = []
-    for key in dict.fromkeys([*old, *new]):
-        if old.get(key) != new.get(key):
-            difference: Difference = {"key": key}
-            if key in old:
-                difference["before"] = orjson.Fragment(old[key])
-            if key in new:
-                difference["after"] = orjson.Fragment(new[key])
-            found.append(difference)
+    return [
+        difference(key, old.get(key), new.get(key))
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def difference(key: str, before: str | None, after: str | None) -> Difference:
+    found: Difference = {"key": key}
+    if before is not None:
+        found["before"] = orjson.Fragment(before)
+    if after is not None:
+        found["after"] = orjson.Fragment(after)
     return found

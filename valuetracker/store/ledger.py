@@ -72,9 +72,14 @@ class Written:
 class Withdrawn(ValueTrackerError):
     """A request that named a new place and then had nothing to say there."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, body: bytes) -> None:
         super().__init__()
-        self.written = written
+        self.answer = body
+
+
+async def repeat_answer(tx: Ledger, body: bytes) -> Any:
+    """The verb that answers for one that was withdrawn."""
+    return orjson.Fragment(body)
 
 
 @dataclass(slots=True)
@@ -164,8 +169,8 @@ class Ledger:
         head = await self.load_head()
         body = orjson.dumps(result)
         live = self._journal.live
-        if self._saw and not self._journal.logged:
-            raise Withdrawn(Written(job.status, body, head.revision - 1, live=live))
+        if self._only_looked:
+            raise Withdrawn(body)
         self._requests.remember(context, self.now, head.revision, job.status, live, body)
         return Written(job.status, body, head.revision, live=live)
 
@@ -340,6 +345,14 @@ class Ledger:
             self._commit.revisions += 1
         return head.revision
 
+    @property
+    def _only_looked(self) -> bool:
+        return self._saw and not self._journal.logged
+
+    async def final_revision(self) -> int:
+        """The revision it will be at after this verb, if it changes nothing more."""
+        return (await self.load_head()).revision - int(self._only_looked)
+
     async def see(self) -> int:
         """A place is seen for the first time; that stands only if something is written."""
         self._saw = True
@@ -358,11 +371,15 @@ class Ledger:
             head.next_number(), head.next_place(), space, str(chat.number), None, chat.number,
             None, None, self.now, self.now,
         )  # fmt: skip
+        self.put_holder(holder)
+        return holder
+
+    def put_holder(self, holder: HolderRow) -> None:
+        """A holder has changed, and the log does not mention it."""
         self.clean = False
         self._head_moved = True
         self._rows.put_holder(holder)
         self._rows.restructured.add(holder.number)
-        return holder
 
     def put_place(self, place: PlaceRow) -> None:
         """A place has changed without moving."""
