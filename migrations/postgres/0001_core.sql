@@ -132,13 +132,32 @@ CREATE TABLE {schema}.keyframes (
     PRIMARY KEY (holder, entry)
 );
 
+-- What a branch has taken over of the log of its parent, as its own: entries with the numbers
+-- they had there, for their order. They are sources and nothing else: neither history nor
+-- the state at a moment knows them.
+CREATE TABLE {schema}.taken (
+    entry    BIGINT NOT NULL,
+    subject  BIGINT NOT NULL,
+    at       TEXT COLLATE "C" NOT NULL,
+    actor    TEXT COLLATE "C" NOT NULL,
+    chat     BIGINT,
+    place    BIGINT,
+    effect   BIGINT NOT NULL,
+    standing BIGINT NOT NULL,
+    changes  TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL,
+    PRIMARY KEY (subject, entry)
+);
+
+CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
+
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
 CREATE TABLE {schema}.chats (
     number      BIGINT PRIMARY KEY,
     place       BIGINT NOT NULL,
     id          TEXT COLLATE "C" NOT NULL UNIQUE,
-    parent      TEXT COLLATE "C",
+    parent      BIGINT,
     origin      TEXT COLLATE "C",
     created_at  TEXT COLLATE "C" NOT NULL,
     updated_at  TEXT COLLATE "C" NOT NULL,

@@ -129,13 +129,32 @@ CREATE TABLE keyframes (
     PRIMARY KEY (holder, entry)
 ) STRICT, WITHOUT ROWID;
 
+-- What a branch has taken over of the log of its parent, as its own: entries with the numbers
+-- they had there, for their order. They are sources and nothing else: neither history nor
+-- the state at a moment knows them.
+CREATE TABLE taken (
+    entry    INTEGER NOT NULL,
+    subject  INTEGER NOT NULL,
+    at       TEXT NOT NULL,
+    actor    TEXT NOT NULL,
+    chat     INTEGER,
+    place    INTEGER,
+    effect   INTEGER NOT NULL,
+    standing INTEGER NOT NULL,
+    changes  TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (subject, entry)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
+
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
 CREATE TABLE chats (
     number      INTEGER PRIMARY KEY,
     place       INTEGER NOT NULL,
     id          TEXT NOT NULL UNIQUE,
-    parent      TEXT,
+    parent      INTEGER,
     origin      TEXT,
     created_at  TEXT NOT NULL,
     updated_at  TEXT NOT NULL,

@@ -12,14 +12,16 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists, ChatNotFound, DatabaseDamaged
 from valuetracker.model import Chat, OpenedChat, Reconciled, Success
 from valuetracker.store import statements as sql
+from valuetracker.store.branches import point_now, point_of_message, take_over
 from valuetracker.store.chain import Name
 from valuetracker.store.changes import Change, ChangeChat, RemoveValue, SetValue
-from valuetracker.store.contents import contents_now, state_record
+from valuetracker.store.contents import contents_now, origin_record, state_record
 from valuetracker.store.data import removable_keys
 from valuetracker.store.entries import EntryRow
 from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.instances import removal_of
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.log import Reader
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.rows import AliasRow, ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
@@ -31,11 +33,11 @@ SELECT_CHATS = Statement(
 )
 
 
-def chat_record(chat: ChatRow) -> Chat:
+async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
     return {
         "chatId": chat.id,
-        "parent": chat.parent,
-        "origin": orjson.Fragment(chat.origin) if chat.origin is not None else None,
+        "parent": await tx.chat_id(chat.parent),
+        "origin": await origin_record(tx, chat),
         "archived": chat.archived_at is not None,
         "createdAt": chat.created_at,
         "updatedAt": chat.updated_at,
@@ -47,7 +49,7 @@ async def list_chats(tx: Snapshot) -> list[Chat]:
     rows = [ChatRow(*row).verify() for row in await tx.fetch_all(SELECT_CHATS)]
     if len(rows) != tx.head.chats:
         raise DatabaseDamaged()
-    return [chat_record(row) for row in rows if row.archived_at is None]
+    return [await chat_record(tx, row) for row in rows if row.archived_at is None]
 
 
 async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:
@@ -56,7 +58,7 @@ async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:
         return None
     tx.depends_on(chat_tag(chat.number))
     tx.etag = chat.revision
-    return chat_record(chat)
+    return await chat_record(tx, chat)
 
 
 # Opening
@@ -114,7 +116,22 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     parent = await tx.find_chat(parent_id)
     if parent is None or parent.number == chat.number:
         return [f"There is no chat {parent_id}: this one begins empty."]
-    return await take_over(tx, chat, parent, message_id)
+    warnings: list[str] = []
+    chain = await tx.load_chain(parent.number)
+    revision = (await tx.load_head()).revision
+    if message_id is not None and message_id not in chain.visible:
+        warnings.append(f"Message {message_id} is not visible in {parent.id}: taken as it is now.")
+        message_id = None
+    point = (
+        point_now(chain, revision)
+        if message_id is None
+        else point_of_message(chain, message_id, revision)
+    )
+    chat.parent = parent.number
+    chat.origin = orjson.dumps({"messageId": message_id, "createdAt": tx.now}).decode()
+    tx.put_chat(chat)
+    await take_over(tx, chat, parent, point)
+    return warnings
 
 
 async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> None:
@@ -217,7 +234,7 @@ async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
         raise ChatExists()
     await expect_chat(tx, chat_id)
     if new_id == chat.id:
-        return chat_record(chat)
+        return await chat_record(tx, chat)
     if taken is not None and taken.number != chat.number:
         # What is left of a purged chat makes way; no id that can be asked for is like this.
         taken.id = f"\x7f{taken.number}"
@@ -233,7 +250,7 @@ async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
         holder.revision = revision
         tx.put_holder(holder)
     tx.touched_everything()
-    return chat_record(chat)
+    return await chat_record(tx, chat)
 
 
 # Putting away
@@ -260,6 +277,7 @@ EMPTY_ENTRY = sql.update("entries", sql.ENTRIES, "entry", "changes", "checksum")
 PURGE_HOLDER = (
     Statement("DELETE FROM {schema}.data WHERE holder = :number"),
     Statement("DELETE FROM {schema}.keyframes WHERE holder = :number"),
+    Statement("DELETE FROM {schema}.taken WHERE subject = :number"),
 )
 PURGE_CHAT = (
     Statement(
@@ -306,9 +324,3 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
     for statement in PURGE_CHAT:
         await tx.execute(statement, number=chat.number)
     await tx.forget_rows()
-
-
-async def take_over(
-    tx: Ledger, chat: ChatRow, parent: ChatRow, message_id: str | None
-) -> list[str]:
-    raise NotImplementedError

@@ -52,6 +52,13 @@ SELECT_FOLDED = Statement(
     """
 )
 DELETE_ENTRIES = Statement("DELETE FROM {schema}.entries WHERE entry <= :until")
+# A branch whose own beginning was folded needs nothing of what it took over.
+DELETE_TAKEN = Statement(
+    """
+    DELETE FROM {schema}.taken
+    WHERE subject IN (SELECT subject FROM {schema}.entries WHERE entry <= :until)
+    """
+)
 DELETE_KEYFRAMES = Statement("DELETE FROM {schema}.keyframes WHERE entry <= :until")
 
 SELECT_REVISION_BEFORE = Statement(
@@ -67,6 +74,7 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     at = await find_moment(tx, cutoff)
     bases, kept = await _bases(tx, at)
     before = await _count(tx, at)
+    await tx.execute(DELETE_TAKEN, until=at.entry)
     await tx.execute(DELETE_ENTRIES, until=at.entry)
     await tx.execute(DELETE_KEYFRAMES, until=at.entry)
     await tx.execute_many(sql.INSERT_ENTRY, bases)

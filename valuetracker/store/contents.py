@@ -114,11 +114,14 @@ async def contents_as_of(tx: Snapshot, chat: ChatRow, message_id: str) -> Conten
     if limit is None:
         limit = tx.head.revision + 1
 
+    oldest = tx.head.oldest
+
     def counts(entry: EntryRow) -> bool:
         if not entry.is_live:
             return False
         if not entry.is_flippable:
-            return entry.revision < limit
+            # What was folded has lost its number; it was before whatever is known.
+            return entry.revision < limit or entry.revision <= oldest
         return entry.anchor_chat == chat.number and (entry.position or 0) <= position
 
     replay = Replay(tx)
@@ -127,7 +130,7 @@ async def contents_as_of(tx: Snapshot, chat: ChatRow, message_id: str) -> Conten
         room = await tx.find_any_holder(space, str(chat.number))
         if room is not None:
             contents.rooms[space] = await _replayed(tx, replay, room, counts)
-    for former in await chat_instances_at(tx, chat.number, Moment(limit - 1)):
+    for former in await chat_instances_at(tx, chat.number, Moment(max(limit - 1, oldest))):
         data = await _replayed(tx, replay, former.holder, counts)
         contents.instances.append({"instance": former.record, "data": data})
     return contents
@@ -170,12 +173,20 @@ async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatSta
     return await state_record(tx, chat, await contents_now(tx, chat))
 
 
+async def origin_record(tx: Reader, chat: ChatRow) -> dict[str, Any] | None:
+    """Where a branch left its parent."""
+    if chat.origin is None:
+        return None
+    origin = {key: each for key, each in orjson.loads(chat.origin).items() if each is not None}
+    return {"chatId": await tx.chat_id(chat.parent), **origin}
+
+
 async def state_record(tx: Reader, chat: ChatRow, contents: Contents) -> ChatState:
     return {
         "chatId": chat.id,
         "revision": chat.revision,
-        "parent": chat.parent,
-        "origin": orjson.Fragment(chat.origin) if chat.origin is not None else None,
+        "parent": await tx.chat_id(chat.parent),
+        "origin": await origin_record(tx, chat),
         "data": contents.rooms["chat"],
         "instances": contents.instances,
         "series": summarise_series(contents.rooms["series"]),

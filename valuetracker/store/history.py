@@ -184,6 +184,9 @@ async def _before(
     tx: Reader, replay: Replay, entry: EntryRow, index: int, record: Record
 ) -> str | None:
     """What a key was before a change of it."""
+    if record.op == "branch":
+        # What it took over happened elsewhere.
+        return None
     for earlier in reversed(entry.records[:index]):
         if earlier.key == record.key:
             return earlier.after

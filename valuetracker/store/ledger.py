@@ -381,6 +381,13 @@ class Ledger:
         self._rows.put_holder(holder)
         self._rows.restructured.add(holder.number)
 
+    def put_chat(self, chat: ChatRow) -> None:
+        """A chat has changed, and the log says so elsewhere."""
+        self.clean = False
+        self._head_moved = True
+        self._rows.put_chat(chat)
+        self._rows.restructured.add(chat.number)
+
     def put_place(self, place: PlaceRow) -> None:
         """A place has changed without moving."""
         self.clean = False

@@ -31,7 +31,11 @@ from valuetracker.values import canonical
 SELECT_ENTRIES_OF = sql.entries(
     "WHERE entries.subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
 )
-SELECT_ENTRY = sql.entries("WHERE entry = :entry")
+SELECT_TAKEN_OF = sql.taken(
+    "WHERE entries.subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
+)
+SELECT_ENTRY = sql.entries("WHERE entry = :entry AND entries.subject = :subject")
+SELECT_TAKEN = sql.taken("WHERE entry = :entry AND entries.subject = :subject")
 
 Counts = Callable[[EntryRow], bool]
 
@@ -68,14 +72,13 @@ class Replay:
     def __init__(self, tx: Reader) -> None:
         self._tx = tx
         self._read: dict[tuple[int, int], list[EntryRow]] = {}
-        self._single: dict[int, EntryRow | None] = {}
+        self._single: dict[tuple[int, int], EntryRow | None] = {}
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
         """The source changes of a key, newest first, from the revision that spoke of it last."""
         oldest = (await self._tx.load_head()).oldest
         revision = last
         while revision:
-            folded = revision <= oldest
             previous = 0
             for entry in await self.entries(holder, revision, oldest):
                 records = entry.records
@@ -85,8 +88,8 @@ class Replay:
                         previous = record.previous
                         if record.op not in DERIVED:
                             yield Source(entry, index, record)
-            # What was folded has no past.
-            revision = 0 if folded else previous
+            # What was folded has no past: it names none.
+            revision = previous
 
     async def entries(self, holder: int, revision: int, oldest: int) -> list[EntryRow]:
         """What a revision did to a holder, newest first."""
@@ -94,12 +97,20 @@ class Replay:
             since, until = 0, last_of(oldest)
         else:
             since, until = first_of(revision), last_of(revision)
-        if (holder, since) not in self._read:
+        if (holder, revision) not in self._read:
             rows = await self._tx.fetch_all(
                 SELECT_ENTRIES_OF, subject=holder, since=since, until=until
             )
-            self._read[holder, since] = [EntryRow(*row).verify() for row in rows]
-        return self._read[holder, since]
+            if not rows:
+                # Not of its own log, so taken over with the number it had.
+                rows = await self._tx.fetch_all(
+                    SELECT_TAKEN_OF,
+                    subject=holder,
+                    since=first_of(revision),
+                    until=last_of(revision),
+                )
+            self._read[holder, revision] = [EntryRow(*row).verify() for row in rows]
+        return self._read[holder, revision]
 
     async def sources(self, holder: int, key: str, last: int, counts: Counts) -> list[Source]:
         """The changes that count, oldest first, from the last that starts the key anew."""
@@ -126,7 +137,7 @@ class Replay:
         """
         found: list[Source] = []
         for number, index, always in orjson.loads(restore.record.operand or "[]"):
-            entry = await self.entry(number)
+            entry = await self.entry(restore.entry.subject, number)
             if entry is None or index >= len(entry.records):
                 return None
             if always or counts(entry):
@@ -136,11 +147,14 @@ class Replay:
                 return found[index:]
         return found
 
-    async def entry(self, number: int) -> EntryRow | None:
-        if number not in self._single:
-            row = await self._tx.fetch_one(SELECT_ENTRY, entry=number)
-            self._single[number] = EntryRow(*row).verify() if row is not None else None
-        return self._single[number]
+    async def entry(self, holder: int, number: int) -> EntryRow | None:
+        """An entry of a holder's log, or one it has taken over."""
+        if (holder, number) not in self._single:
+            row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
+            if row is None:
+                row = await self._tx.fetch_one(SELECT_TAKEN, entry=number, subject=holder)
+            self._single[holder, number] = EntryRow(*row).verify() if row is not None else None
+        return self._single[holder, number]
 
     async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
         sources = await self.sources(holder, key, last, counts)

@@ -226,7 +226,7 @@ class Restoration:
         """What a restore stands for, as far as it was live at the moment."""
         found: list[tuple[int, int, int]] = []
         for number, index, always in orjson.loads(restore.record.operand or "[]"):
-            entry = await self._replay.entry(number)
+            entry = await self._replay.entry(restore.entry.subject, number)
             if entry is not None and (always or await self._was_live(entry)):
                 found.append((number, index, int(always or not _follows(entry, chat))))
         return found

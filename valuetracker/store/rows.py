@@ -233,7 +233,8 @@ class ChatRow(Row):
     number: int
     place: int
     id: str
-    parent: str | None
+    # The number of the chat it is a branch of, and as JSON from where in it.
+    parent: int | None
     origin: str | None
     created_at: str
     updated_at: str

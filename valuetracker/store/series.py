@@ -167,8 +167,9 @@ async def clear_series(tx: Ledger, chat_id: str, name: str) -> Cleared:
         return {"clearedCount": 0}
     changes: list[Change] = [
         RemoveValue(holder, row.key, anchor=tx.context.anchor)
-        for row in (await _rows(tx, holder, name)).values()
-        if row.value is not None or await has_dormant_change(tx, row)
+        for item, row in (await _rows(tx, holder, name)).items()
+        # The pointer points to nothing then, which is as good as no pointer.
+        if item != CURRENT and (row.value is not None or await has_dormant_change(tx, row))
     ]
     if not changes:
         return {"clearedCount": 0}

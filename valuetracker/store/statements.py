@@ -55,8 +55,8 @@ ENTRIES = _columns(
 )
 KEYFRAMES = _columns("holder entry checksum", "keys", "holder entry keys checksum")
 CHATS = _columns(
-    "number place gone floor revision checksum",
-    "id parent origin created_at updated_at archived_at",
+    "number place parent gone floor revision checksum",
+    "id origin created_at updated_at archived_at",
     "number place id parent origin created_at updated_at archived_at gone floor revision checksum",
 )
 PLACES = _columns(
@@ -220,6 +220,7 @@ UPDATE_VALUE = Statement(
 # The log
 
 INSERT_ENTRY = insert("entries", ENTRIES)
+INSERT_TAKEN = insert("taken", ENTRIES)
 INSERT_KEYFRAME = insert("keyframes", KEYFRAMES)
 
 # An entry with the names a reader wants to see: see `EntryRow`.
@@ -237,10 +238,17 @@ ENTRY_NAMES = """
 """
 
 
-def entries(condition: str, postgres: str | None = None) -> Statement:
+def entries(
+    condition: str, postgres: str | None = None, table: str = "{schema}.entries"
+) -> Statement:
     """Select entries with their names; the condition goes on after FROM entries."""
-    text = f"{ENTRY} FROM {{schema}}.entries {ENTRY_NAMES}"
+    text = f"{ENTRY} FROM {table} {ENTRY_NAMES}"
     return Statement(f"{text} {condition}", f"{text} {postgres}" if postgres else None)
+
+
+def taken(condition: str, postgres: str | None = None) -> Statement:
+    """The same from what branches have taken over."""
+    return entries(condition, postgres, "{schema}.taken AS entries")
 
 
 # Chats

@@ -30,19 +30,19 @@ from valuetracker.store.replay import Conflict, Replay
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
 
 # `places` is a JSON array of their numbers.
-SELECT_ENTRIES_AT = sql.entries(
-    f"""
+_AT = f"""
     WHERE entries.place IN (SELECT value FROM json_each(:places))
         AND entries.place IS NOT NULL AND standing = {FLIPPABLE}
     ORDER BY entry
-    """,
-    postgres=f"""
+"""
+_AT_OF_POSTGRES = f"""
     WHERE entries.place IN (
         SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:places AS json)) AS value
     ) AND standing = {FLIPPABLE}
     ORDER BY entry
-    """,
-)
+"""
+SELECT_ENTRIES_AT = sql.entries(_AT, _AT_OF_POSTGRES)
+SELECT_TAKEN_AT = sql.taken(_AT, _AT_OF_POSTGRES)
 
 
 @dataclass(slots=True)
@@ -91,8 +91,9 @@ async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow
         return entry.is_live
 
     affected: dict[tuple[int, str], None] = {}
-    rows = await tx.fetch_all(SELECT_ENTRIES_AT, places=orjson.dumps(numbers).decode())
-    for row in rows:
+    places = orjson.dumps(numbers).decode()
+    taken = await tx.fetch_all(SELECT_TAKEN_AT, places=places)
+    for row in [*taken, *await tx.fetch_all(SELECT_ENTRIES_AT, places=places)]:
         entry = EntryRow(*row).verify()
         records = entry.records
         if counts(entry):
@@ -232,27 +233,41 @@ async def make_chat(tx: Ledger, chat_id: str) -> ChatRow:
 
 # Binding
 
-SELECT_ANCHORED = sql.entries(
-    f"""
+_ANCHORED = f"""
     WHERE entries.subject = :subject AND entries.place IS NOT NULL AND standing = {FLIPPABLE}
     ORDER BY entry
-    """
-)
+"""
+SELECT_ANCHORED = sql.entries(_ANCHORED)
+SELECT_TAKEN_ANCHORED = sql.taken(_ANCHORED)
 
 UPDATE_STANDING = sql.update("entries", sql.ENTRIES, "entry", "standing", "checksum")
+UPDATE_TAKEN_STANDING = Statement(
+    """
+    UPDATE {schema}.taken SET standing = :standing, checksum = :checksum
+    WHERE subject = :subject AND entry = :entry
+    """,
+    postgres="""
+    UPDATE {schema}.taken SET standing = new.standing, checksum = new.checksum
+    FROM unnest(:standing::bigint[], :checksum::bigint[], :subject::bigint[], :entry::bigint[])
+        AS new (standing, checksum, subject, entry)
+    WHERE taken.subject = new.subject AND taken.entry = new.entry
+    """,
+)
 
 
 async def unanchor(tx: Ledger, holder: HolderRow) -> None:
     """Leave a chat: what is live becomes unanchored, what is dormant is dropped."""
-    entries = [
-        EntryRow(*row).verify()
-        for row in await tx.fetch_all(SELECT_ANCHORED, subject=holder.number)
-    ]
-    for entry in entries:
-        entry.standing = SETTLED if entry.is_live else DROPPED
-        entry.seal()
-    if entries:
-        await tx.execute_many(UPDATE_STANDING, entries)
+    for select, change in (
+        (SELECT_ANCHORED, UPDATE_STANDING),
+        (SELECT_TAKEN_ANCHORED, UPDATE_TAKEN_STANDING),
+    ):
+        rows = await tx.fetch_all(select, subject=holder.number)
+        entries = [EntryRow(*row).verify() for row in rows]
+        for entry in entries:
+            entry.standing = SETTLED if entry.is_live else DROPPED
+            entry.seal()
+        if entries:
+            await tx.execute_many(change, entries)
 
 
 async def has_dormant_change(tx: Ledger, row: DataRow) -> bool:
