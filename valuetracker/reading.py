@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Any
 
 from valuetracker.endpoints import (
@@ -38,6 +39,7 @@ from valuetracker.values import canonical, parse
 
 # What a media type may be for the body to be read as JSON; parameters come after it.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
+CHARSET = re.compile(rb'charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
 
 # The headers that mean something, to any request or to one that writes; any of them twice
 # means nothing certain.
@@ -210,11 +212,16 @@ def _check_media_type(headers: Headers) -> str:
         if name == b"content-encoding" and value.lower() != b"identity":
             raise UnsupportedMediaType("Compressed bodies are not taken.")
         if name == b"content-type":
-            media_type, _, parameters = value.partition(b";")
-            if not JSON_TYPE.match(media_type.strip()):
-                raise UnsupportedMediaType()
-            charset = re.search(rb'charset\s*=\s*"?([^\s;"]+)', parameters, re.IGNORECASE)
-            if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
-                raise UnsupportedMediaType("The body must be in UTF-8.")
-            found = media_type.strip().lower().decode("latin-1")
+            found = _parse_media_type(value)
     return found
+
+
+@lru_cache(maxsize=64)
+def _parse_media_type(value: bytes) -> str:
+    media_type, _, parameters = value.partition(b";")
+    if not JSON_TYPE.match(media_type.strip()):
+        raise UnsupportedMediaType()
+    charset = CHARSET.search(parameters)
+    if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
+        raise UnsupportedMediaType("The body must be in UTF-8.")
+    return media_type.strip().lower().decode("latin-1")

@@ -34,6 +34,16 @@ class Context:
     idempotency_key: str | None = None
     fingerprint: str = ""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says nothing that a write would have to look at."""
+        return (
+            self.anchor is None
+            and self.chat_id is None
+            and self.session is None
+            and self.expected is None
+        )
+
 
 NO_CONTEXT = Context()
 

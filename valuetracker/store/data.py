@@ -75,6 +75,8 @@ async def find_value(tx: Snapshot, target: Target, key: str, at: At | None = Non
 
 @loading(lambda target, key, value: (target, [key]))
 async def set_value(tx: Ledger, target: Target, key: str, value: str) -> ValueSet:
+    if tx.set_plainly(target, {key: value}):
+        return {"success": True, "key": key, "value": orjson.Fragment(value)}
     holder = await hold(tx, target, key)
     await _apply(tx, holder, [_set(tx, holder, key, value)])
     if await is_hidden(tx, holder, tx.context.anchor):
@@ -101,6 +103,8 @@ async def override_values(tx: Ledger, target: Target, values: dict[str, str]) ->
 
 @loading(lambda target, values: (target, list(values)))
 async def merge_values(tx: Ledger, target: Target, values: dict[str, str]) -> SuccessMessage:
+    if values and tx.set_plainly(target, values):
+        return {"success": True, "message": "Instance data merged successfully"}
     holder = await hold(tx, target) if values else await hold_present(tx, target)
     if holder is not None:
         anchor = tx.context.anchor

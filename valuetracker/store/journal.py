@@ -32,6 +32,7 @@ from valuetracker.store.entries import (
     FLIPPABLE,
     EntryRow,
     KeyframeRow,
+    encode_name,
     encode_record,
     entry_checksum,
     first_of,
@@ -46,6 +47,7 @@ from valuetracker.store.rows import (
     PlaceRow,
     data_checksum,
 )
+from valuetracker.store.tables import Table
 from valuetracker.store.tags import EVERYTHING, Tag, character_tag, chat_tag, holder_tag
 from valuetracker.store.working import WorkingSet
 
@@ -286,6 +288,64 @@ class Journal:
             tags.add((space, id, key))
             records.append(encode_record(key, op, previous, place_of_row, value, operand))
         self._rows.values_touched(number, weight)
+
+    def can_set_plainly(
+        self, holder: HolderRow, table: Table[str, DataRow], values: dict[str, str]
+    ) -> bool:
+        """Whether all rows are known, and no keyframe is due."""
+        changes = holder.unframed + len(values)
+        if changes >= FRAME_CHANGES and changes >= holder.keys + len(values):
+            return False
+        rows = table.rows
+        return all(key in rows for key in values)
+
+    def set_plainly(
+        self,
+        holder: HolderRow,
+        table: Table[str, DataRow],
+        values: dict[str, str],
+        head: Head,
+    ) -> None:
+        """The same as changing values, for an entry of nothing but unanchored sets."""
+        number, revision = holder.number, head.revision
+        space, id, tags, rows = holder.space, holder.id, self.tags, table.rows
+        records: list[str] = []
+        digest = holder.digest
+        weight = 0
+        for key, value in values.items():
+            old = rows[key]
+            previous = place = anchored = 0
+            if old is not None:
+                previous, anchored, place = old.last, old.anchored, old.place
+                if old.value is not None:
+                    digest ^= old.checksum
+            if not place:
+                place = head.next_place()
+                holder.keys += 1
+                head.keys += 1
+            checksum = data_checksum(number, key, place, revision, revision, anchored, value)
+            digest ^= checksum
+            weight += len(value)
+            table.put(
+                key, DataRow(number, key, value, place, revision, revision, anchored, checksum)
+            )
+            tags.add((space, id, key))
+            records.append(f"{encode_name(key)}\x1fset\x1f{previous}\x1f{place}\x1f{value}\x1f")
+        holder.digest = digest
+        holder.unframed += len(records)
+        self.logged = True
+        self._touch_holder(holder, None, revision)
+        self._rows.values_touched(number, weight)
+        entry = first_of(revision)
+        self._sequence = 1
+        changes = BETWEEN_CHANGES.join(records)
+        actor, now = self._context.actor, self._now
+        checksum = entry_checksum(entry, number, now, actor, None, None, 1, FLIPPABLE, changes)
+        self._entries.append(
+            EntryRow(
+                entry, number, now, actor, None, None, 1, FLIPPABLE, changes, checksum, space, id
+            )
+        )
 
     async def _store_dormant(
         self,

@@ -322,6 +322,33 @@ class Ledger:
 
     # What verbs do
 
+    def set_plainly(self, target: Target, values: dict[str, str]) -> bool:
+        """
+        Set values where there is nothing to ask: nearly every write is this one.
+
+        The request says nothing beside, the instance belongs to no chat, and all rows are
+        known. If anything is otherwise, nothing is done, and `apply` is the way.
+        """
+        holder = self._rows.holders.rows.get(target)
+        head = self._rows.head
+        if (
+            holder is None
+            or head is None
+            or holder.chat is not None
+            or holder.gone
+            or not self.context.is_plain
+        ):
+            return False
+        table = self._rows.values.get(holder.number)
+        if table is None or not self._journal.can_set_plainly(holder, table, values):
+            return False
+        self.clean = False
+        self._head_moved = self._revised = True
+        head.revision += 1
+        self._commit.revisions += 1
+        self._journal.set_plainly(holder, table, values, head)
+        return True
+
     async def apply(self, changes: Sequence[Change]) -> int:
         """Make these changes part of the verb's revision. The revision it is at now."""
         head = await self.load_head()
