@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import at, feed, log, postgres
+from bench import at, chats, feed, log, postgres
 from bench.children import Child, Cores, Failure, running
 from bench.disk import syncs_per_second
 from bench.others import Others
@@ -46,6 +46,7 @@ SIZE = "size"
 COMPARISONS: dict[str, Callable[[Rig], list[Comparison]]] = {
     "log": log.compare,
     "at": at.compare,
+    "chats": chats.compare,
     "feed": feed.compare,
     "postgres": postgres.compare,
 }

@@ -1,5 +1,6 @@
 -- What wrk sends. After `--` come: the workload, the prefix of the paths, the extension,
--- how many instances to spread over, a salt, and a query for reads of whole instances.
+-- how many instances to spread over, a salt, a query for reads of whole instances, and a
+-- message to anchor writes to.
 --
 -- The salt and a counter make every written value differ from all before it: writing the
 -- same value again dirties no page and would be measured as a write.
@@ -100,6 +101,9 @@ function init(args)
    instances = tonumber(args[4])
    salt = args[5]
    query = args[6] or ""
+   if (args[7] or "") ~= "" then
+      WRITING["x-message-id"] = args[7]
+   end
    next_request = WORKLOADS[args[1]]()
 end
 

@@ -32,6 +32,8 @@ class Load:
     instances: int = 1
     # Put behind the path where whole instances are read.
     query: str = ""
+    # What writes are anchored to.
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def measure(core: int, child: Child, load: Load, connections: int, seconds: floa
             # A disk that stalls shows in the rate; only a server that hangs is an error.
             *("--timeout", "20s", child.url, "--"),
             *(load.workload, PREFIX, load.extension, str(load.instances), salt),
-            load.query,
+            *(load.query, load.message),
         ],
     )
     place = f"{load.workload} with {connections} connections"

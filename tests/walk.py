@@ -32,9 +32,17 @@ FILLED_IN = {
     "{character}": "arthur",
     "{instance}": "sword",
     "{key}": "edge",
+    "{chat}": "the lake",
+    "{series}": "recap",
+    "{version}": "1",
+    "{set}": "scenes",
+    "{id}": "first",
 }
 DATA = "/instances/{instance}/data"
 ACROSS = "/cross-extension"
+CHAT = "/chats/{chat}"
+SERIES = CHAT + "/series/{series}"
+SCENES = CHAT + "/processed/{set}"
 
 OPERATIONS = [
     {"op": "set", "instanceId": "sword", "key": "name", "value": "Excalibur"},
@@ -45,6 +53,72 @@ OPERATIONS = [
     {"op": "merge", "instanceId": "shield", "key": "paint", "value": {"red": 1}},
     {"op": "remove", "instanceId": "sword", "key": "absent"},
     {"op": "clear", "instanceId": "shield"},
+]
+
+CHAT_OPERATIONS = [
+    {"op": "increment", "key": "edge", "by": 1, "anchor": {"messageId": "m1"}},
+    {"op": "set", "instanceId": "sword", "key": "shine", "value": 1, "anchor": {"messageId": "m1"}},
+]
+
+# What a chat can do, on the one the sword is in.
+CHATS = [
+    Step("GET", "/chats"),
+    Step("GET", CHAT),
+    Step("POST", CHAT + "/data", {"key": "edge", "value": 1}),
+    Step("PUT", CHAT + "/data", {"key": "mood", "value": {"calm": True}}),
+    Step("GET", CHAT + "/data"),
+    Step("GET", CHAT + "/data/{key}"),
+    Step("PATCH", CHAT + "/data", {"mood": {"calm": None}}),
+    Step("PUT", CHAT + "/data/merge", {"edge": 2, "hue": "blue"}),
+    Step("PUT", CHAT + "/data/override", {"edge": 3, "hue": "red", "old": 1}),
+    Step("PUT", CHAT + "/data/remove", {"keys": ["old"]}),
+    Step("POST", CHAT + "/batch", {"operations": CHAT_OPERATIONS}),
+    Step("POST", CHAT + "/batch", {"operations": []}, status=400),
+    Step("POST", CHAT + "/reconcile", {"anchors": [{"messageId": "m1", "hash": "a"}]}),
+    Step("POST", CHAT + "/reconcile", {"anchors": []}),
+    Step("POST", CHAT + "/reconcile", {"anchors": [{"messageId": "m1"}], "dryRun": True}),
+    Step("POST", CHAT + "/reconcile", {"anchors": [{"messageId": "m1"}] * 2}, status=400),
+    Step("POST", SERIES, {"content": "It began."}, status=201),
+    Step("POST", SERIES, {"content": ["It", "went", "on."]}, status=201),
+    Step("POST", SERIES, {"tone": "dry"}, status=400),
+    Step("GET", SERIES),
+    Step("GET", SERIES + "/current"),
+    Step("GET", SERIES + "/{version}", status=200),
+    Step("PUT", SERIES + "/current", {"version": 1}),
+    Step("PUT", SERIES + "/current", {"version": 7}, status=404),
+    Step("DELETE", SERIES + "/{version}"),
+    Step("GET", SERIES + "/{version}", status=404),
+    Step("POST", SCENES, {"ids": ["first", "second"]}),
+    Step("POST", SCENES, {"ids": ["third"], "leaseMs": 60_000}),
+    Step("POST", SCENES, {"ids": []}, status=400),
+    Step("GET", SCENES),
+    Step("GET", SCENES + "/{id}"),
+    Step("PUT", SCENES + "/{id}"),
+    Step("GET", CHAT + "/state"),
+    Step("GET", CHAT + "/state", query="?at=message:m9", status=404),
+    Step("GET", CHAT + "/state", query="?at=13"),
+    Step("GET", CHAT + "/history"),
+    Step("GET", CHAT + "/history", query="?limit=3&order=asc"),
+    Step("GET", CHAT + "/diff", query="?from=13"),
+    Step("GET", "/changes", query="?since=13&chatId=the%20lake"),
+    Step("GET", ACROSS + "/chats/{extension}"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}/state"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}/data"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}/data/{key}"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}/history"),
+    Step("GET", ACROSS + "/chats/{extension}/{chat}/diff", query="?from=13"),
+    Step("POST", CHAT + "/restore", {"revision": 14}),
+    Step("DELETE", SCENES + "/{id}", status=404),
+    Step("DELETE", SERIES),
+    Step("DELETE", CHAT + "/data/{key}"),
+    Step("DELETE", CHAT + "/data"),
+    Step("PATCH", CHAT, {"chatId": "the pond"}),
+    Step("PATCH", CHAT, {"chatId": "the lake"}),
+    Step("DELETE", CHAT),
+    Step("POST", CHAT + "/data", {"key": "edge", "value": 1}, status=409),
+    Step("POST", CHAT + "/open", {}, status=400),
+    Step("POST", CHAT + "/open", {"client": "a tab", "defaults": {"edge": 1, "hue": 2}}),
 ]
 
 WALK = [
@@ -125,6 +199,7 @@ WALK = [
     Step("GET", ACROSS + "/instances/{extension}/{instance}/diff", query="?from=3"),
     Step("GET", ACROSS + "/changes/{extension}", query="?since=2"),
     Step("GET", ACROSS + "/events/{extension}", query="?since=2", until="id: 7"),
+    *CHATS,
     Step("PUT", DATA + "/override", {"edge": "keen", "owner": "Arthur"}),
     Step("PUT", DATA + "/remove", {"keys": ["owner", "absent"]}),
     Step("DELETE", DATA + "/{key}"),

@@ -368,6 +368,9 @@ class Limits(TypedDict):
     batchResultBytes: int
     patchOperations: int
     patchCopiedBytes: int
+    chainMessages: int
+    processedIds: int
+    leaseMs: int
     pageItems: int
     waitSeconds: int
     extensionIdLength: int
@@ -376,6 +379,7 @@ class Limits(TypedDict):
     chatIdLength: int
     keyLength: int
     nameLength: int
+    hashLength: int
     headerTextLength: int
     integerMinimum: int
     integerMaximum: int

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, get_args, get_origin
 
 from valuetracker import __version__
@@ -59,22 +60,45 @@ value is equal.
 
 **Revisions.** One counter per extension, one number per request that changes something,
 never reused. Reads answer an `ETag`, the revision at which what was read last changed (the
-key, the instance with its values, the character with its instances; of lists, the latest
-revision); with `If-None-Match` they answer `304` while that has not moved. `?at=` reads the
-state at a revision or a time. Every change is kept until `POST /compact` folds it.
+key, the instance with its values, the character with its instances, the chat with all that
+it holds; of lists, the latest revision); with `If-None-Match` they answer `304` while that
+has not moved. `?at=` reads the state at a revision or a time. Every change is
+kept until `POST /compact` folds it.
 
 **Writing headers.** Text in them is percent-encoded UTF-8, like a path segment.
 
 - `If-Match: "42"` writes only if what the request addresses (the key for single-key writes,
-  else the instance or the character) has not changed after revision 42; else `412
-  revision_conflict` with `details {{expected, current}}`. Not on `/batch` and `/compact`.
+  else the instance, the character or the chat) has not changed after revision 42; else `412
+  revision_conflict` with `details {{expected, current}}`. Not on batches, `open` and
+  `/compact`.
 - `Idempotency-Key` makes it safe to send a request again: the same key and request get the
   first answer, with `idempotency-replayed: true` and no new revision; the same key with
   another request is `422 idempotency_mismatch`. A request is its method, path with query,
   content type, body, anchor and actor. Kept for a day at least. Refused requests are not
   remembered.
 - `x-actor` says who makes the change: `extension`, or `user` for a person's edit.
-- `x-message-id`, `x-swipe-id` and `x-chat-id` anchor the change to a place in a chat.
+- `x-message-id` and `x-swipe-id` (`0` if not said) anchor the change to a place in a chat:
+  the one the instance is bound to, else the one `x-chat-id` names. With neither the anchor is
+  recorded and has no effect.
+- `x-session` is what `open` gave. Once it has ended, writes with it are `409 stale_session`;
+  to what belongs to another chat, `409 chat_mismatch`. `x-chat-id` guards in the same way.
+  What belongs to no chat takes writes from anywhere.
+
+**Chats.** A chat comes into being with the first write to it, or when it is opened; reads of
+an unknown one are empty. Its own data, its series and its processed ids are kept apart, and
+instances can be bound to it. Its id is free text and may change: the old one goes on finding
+it. An archived chat and its instances take no writes (`409 chat_archived`).
+
+**Values that follow the story.** An anchored change counts while its message is visible with
+that swipe. `POST /chats/:chat/reconcile` says what is visible. Changes elsewhere go dormant
+and come back when their place does; the values are then what the changes make that are
+left, in the order in which they were written: increments are counted again, a person's edit
+without an anchor stays. Before the first reconcile the chain is the messages in the order in
+which they were first written to. A write to a message nobody has seen puts it at the end; to
+a swipe nobody has seen, makes that swipe the visible one; to a place that is hidden now, is
+kept without effect and answered with `x-live: false`. All places a request names are seen
+before any of it is applied, and only if it changes something. Of the keys that one reconcile
+brings back, each stands behind those that were there.
 
 **Times** are ISO 8601 in UTC with milliseconds. Order never depends on the clock: lists
 are in the order in which things were created.
@@ -91,7 +115,8 @@ and does not change:
 ```
 
 Checks are made in this order: the header, then path and body, then whether the extension is
-registered, then whether what is addressed exists.
+registered, then `Idempotency-Key`, the session, the chat, then whether what is addressed
+exists, `If-Match`, and last what is asked for.
 
 A database that is damaged, missing or not the one it was answers `503 database_damaged`,
 for its extension only. The file is left as it is. Put a good copy in its place and it is
@@ -145,6 +170,8 @@ def _type_name(kind: Any) -> str:
         return "with a document"
     if kind is Stream:
         return "with a stream of events, each a [`FeedEvent`](#feedevent)"
+    if get_origin(kind) is UnionType:
+        return f"{_type_name(get_args(kind)[0])} or null"
     if get_origin(kind) is list:
         return f"with a list of {_type_name(get_args(kind)[0]).removeprefix('with ')}"
     if get_origin(kind) is dict:

@@ -17,6 +17,7 @@ from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import load_head
 from valuetracker.store.memory import Memory
+from valuetracker.store.targets import Target
 
 READS = [
     "/instances/sword",
@@ -275,7 +276,7 @@ async def test_all_extensions_are_folded_to_what_the_settings_say(
         extension = await extensions.enter(name)
         await extension.write(put_instance, "sword", "arthur", None)
         for number in range(5):
-            await extension.write(set_stored, "sword", "a", str(number))
+            await extension.write(set_stored, Target("instance", "sword"), "a", str(number))
         extensions.leave(extension)
 
     await extensions.fold_all()

@@ -22,6 +22,7 @@ from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Written
 from valuetracker.store.memory import Memory
+from valuetracker.store.targets import instance
 
 VALUES = "/instances/sword/data"
 INCREMENT = {"operations": [{"op": "increment", "instanceId": "sword", "key": "hits", "by": 1}]}
@@ -265,7 +266,7 @@ async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
         for _ in range(5):
             tasks.start_soon(attempt)
 
-    reading = await extension.read(list_values, "sword")
+    reading = await extension.read(list_values, instance("sword"))
     extensions.leave(extension)
     await extensions.stop()
     assert [answer.revision for answer in answers] == [2] * 5

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.conftest import PATIENCE_SECONDS
 from valuetracker.engine import Database, Transaction
@@ -16,6 +16,8 @@ from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.migrate import load_migrations, migrations_directory
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.model import now
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import REVISION_BITS, EntryRow
 from valuetracker.store.ledger import Commit, WriteJob, Written, ledgers, make_head
 
 SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers)
@@ -102,11 +104,37 @@ async def waiting(database: Database, *jobs: tuple[Any, ...]) -> list[asyncio.Ta
     return tasks
 
 
-# The log with the names of what it is about, to select from.
-LOG = "changes JOIN cells USING (cell)"
-
-
 def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
     """What another connection sees in the file."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(statement).fetchall()
+
+
+# The revisions of which there are entries; `{}` is the schema.
+REVISIONS = f"SELECT DISTINCT entry >> {REVISION_BITS} AS revision FROM {{}}.entries ORDER BY 1"
+
+
+def revisions_of(path: Path) -> list[int]:
+    return [revision for (revision,) in select(path, REVISIONS.replace("{}", "main"))]
+
+
+class Logged(NamedTuple):
+    """One change as the log has it: of a character, a chat, an instance or one of its keys."""
+
+    revision: int
+    space: str
+    id: str
+    key: str
+    op: str
+    after: str | None
+
+
+def log_of(path: Path) -> list[Logged]:
+    """All changes in the log of a file, in their order."""
+    found = select(path, sql.entries("ORDER BY entry").sqlite)
+    entries = [EntryRow(*row).verify() for row in found]
+    return [
+        Logged(entry.revision, entry.space, entry.id, record.key, record.op, record.after)
+        for entry in entries
+        for record in entry.records
+    ]

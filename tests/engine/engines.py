@@ -12,7 +12,8 @@ from typing import Any
 
 import asyncpg
 
-from tests.store.recount import State, recount, recount_tables, statements
+from tests.store.contents import statements
+from tests.store.recount import State, recount, recount_tables
 from valuetracker.app import create_engine
 from valuetracker.engine import Database, Transaction
 from valuetracker.model import now

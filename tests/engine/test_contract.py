@@ -7,20 +7,27 @@ from typing import Any
 
 import pytest
 
-from tests.engine.databases import Gate, commits_of, held_writer, waiting, write
+from tests.engine.databases import REVISIONS, Gate, commits_of, held_writer, waiting, write
 from tests.engine.engines import NAMES, Bench, revision_of
 from valuetracker.engine import Database
 from valuetracker.engine.group import GROUP_JOBS
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound, InstanceNotFound, ValueTrackerError
-from valuetracker.store.changes import PutCharacter, SetValue
+from valuetracker.store.changes import DropInstance, PutCharacter
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.data import remove_value, set_value
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Ledger, Written
+from valuetracker.store.rows import HolderRow
+from valuetracker.store.targets import instance
 
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
-REVISIONS = "SELECT revision FROM {}.revisions ORDER BY revision"
+# An instance that is not there any more.
+NOBODY = HolderRow(
+    99, 99, "instance", "nothing", "c", None, None, None, "2026-01-01", "2026-01-01", gone=1
+)
+TARGET = instance("i")
+MISSING = instance("missing")
 
 
 # Committing
@@ -60,7 +67,8 @@ async def test_a_commit_is_told_before_any_of_it_is_answered_and_in_order(
     assert all(told >= own for own, told in seen)
     reached = [commit.revision for commit in commits]
     assert reached == sorted(reached)
-    logged = [row.revision for commit in commits for row in commit.revisions]
+    assert sum(commit.revisions for commit in commits) == 32
+    logged = [entry.revision for commit in commits for entry in commit.entries]
     assert logged == list(range(1, 33))
 
 
@@ -99,11 +107,11 @@ async def test_later_verbs_of_a_group_see_earlier_ones(bench: Bench, database: D
         tasks = await waiting(
             database,
             (put_instance, "i", "c", None),
-            (set_value, "i", "k", "1"),
-            (remove_value, "i", "k"),
-            (set_value, "i", "k", "2"),
+            (set_value, TARGET, "k", "1"),
+            (remove_value, TARGET, "k"),
+            (set_value, TARGET, "k", "2"),
             (delete_character, "c"),
-            (set_value, "i", "k", "3"),
+            (set_value, TARGET, "k", "3"),
         )
     answers = await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -138,7 +146,7 @@ async def fail_in_the_database(tx: Ledger) -> None:
 
 
 async def change_what_is_not_there(tx: Ledger) -> None:
-    await tx.apply([SetValue("nothing", "k", "1")])
+    await tx.apply([DropInstance(NOBODY)])
 
 
 async def fail_at_once(tx: Ledger) -> None:
@@ -190,10 +198,10 @@ async def test_a_refusal_changes_nothing_and_takes_no_revision(
     async with held_writer(database):
         tasks = await waiting(
             database,
-            (set_value, "i", "k", "1"),
-            (set_value, "missing", "k", "1"),
+            (set_value, TARGET, "k", "1"),
+            (set_value, MISSING, "k", "1"),
             (delete_character, "missing"),
-            (set_value, "i", "k", "2"),
+            (set_value, TARGET, "k", "2"),
         )
     answers = await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -214,13 +222,15 @@ async def test_a_failure_after_the_commit_is_told_and_costs_only_the_answers(
         await write(database, put_instance, "i", "c", None)
         commits = commits_of(database)
         async with held_writer(database):
-            tasks = await waiting(database, *((set_value, "i", f"k{n}", "1") for n in range(jobs)))
+            tasks = await waiting(
+                database, *((set_value, TARGET, f"k{n}", "1") for n in range(jobs))
+            )
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         then = await write(database, put_character, "then", None)
 
     assert [type(each) for each in answers] == [RuntimeError] * jobs
     assert then.revision == jobs + 2
-    assert await bench.outside("SELECT count(*) FROM {}.changes") == [(jobs + 3,)]
+    assert await bench.outside("SELECT count(*) FROM {}.entries") == [(jobs + 3,)]
     assert [commit.revision for commit in commits] == [1, jobs + 1, jobs + 2]
     await bench.recount()
 

@@ -79,7 +79,7 @@ async def test_the_writer_does_not_wait_for_a_reader_whose_state_stays_the_same(
     [
         "DELETE FROM {schema}.characters",
         "UPDATE {schema}.head SET revision = 1000",
-        "INSERT INTO {schema}.cells VALUES (1000, 'data', 'i', 'k')",
+        "INSERT INTO {schema}.members VALUES (1000, 1000)",
         "DROP TABLE {schema}.characters",
         "CREATE TABLE {schema}.more (word TEXT)",
     ],

@@ -16,7 +16,12 @@ from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.characters import get_character, list_characters, put_character
 from valuetracker.store.data import find_value, list_values, merge_values, set_value
 from valuetracker.store.instances import get_instance, list_instances, put_instance
+from valuetracker.store.journal import FRAME_CHANGES
 from valuetracker.store.ledger import Ledger, load_head
+from valuetracker.store.targets import instance
+
+TARGET = instance("i")
+OTHER = instance("j")
 
 # Texts that something between here and the disk might make something else of.
 TEXTS = [
@@ -49,16 +54,16 @@ def random_text(length: int, first: int, last: int) -> str:
 async def test_every_value_reads_back_letter_by_letter(bench: Bench, database: Database) -> None:
     await write(database, put_instance, "i", "c", None)
     values = {f"key {number}": text for number, text in enumerate(TEXTS)}
-    await write(database, merge_values, "i", values)
+    await write(database, merge_values, TARGET, values)
     body = "{" + ",".join(f'"{key}":{text}' for key, text in values.items()) + "}"
 
-    everything = await read(database, list_values, "i")
-    then = await read(database, list_values, "i", 2)
+    everything = await read(database, list_values, TARGET)
+    then = await read(database, list_values, TARGET, 2)
 
     assert orjson.dumps(everything).decode() == body
     assert orjson.dumps(then).decode() == body
     for key, text in values.items():
-        one = await read(database, find_value, "i", key)
+        one = await read(database, find_value, TARGET, key)
         assert orjson.dumps(one).decode() == f'{{"{key}":{text}}}'
     assert (await bench.recount())["data"]["i"] == values
 
@@ -89,7 +94,7 @@ async def test_names_are_told_apart_and_ordered_byte_by_byte(
     ]
     await write(database, put_instance, "i", "c", None)
     for key in keys:
-        await write(database, set_value, "i", key, orjson.dumps(key).decode())
+        await write(database, set_value, TARGET, key, orjson.dumps(key).decode())
 
     async def ordered(transaction: Transaction) -> list[str]:
         rows = await transaction.fetch_all(
@@ -97,32 +102,34 @@ async def test_names_are_told_apart_and_ordered_byte_by_byte(
         )
         return [key for (key,) in rows]
 
-    found = orjson.loads(orjson.dumps(await read(database, list_values, "i")))
+    found = orjson.loads(orjson.dumps(await read(database, list_values, TARGET)))
     assert list(found.items()) == [(key, key) for key in keys]
     binary = sorted((key for key in keys if key.encode() >= b"A"), key=str.encode)
     assert await database.read(ordered) == binary
 
 
 async def test_numbers_go_far_beyond_what_will_be_needed(bench: Bench) -> None:
-    far = 2**62
+    # Those of revisions are shifted to make those of entries.
+    far, late = 2**62, 2**38
 
     async def leap(tx: Ledger) -> None:
         head = await tx.load_head()
-        head.place = head.change = head.cell = far
-        await tx.skip_to(far + 5)
+        head.place = head.number = far
+        await tx.skip_to(late + 5)
 
-    async with bench.opened(await bench.create(revision=far)) as database:
-        assert await revision_of(database) == far
+    async with bench.opened(await bench.create(revision=late)) as database:
+        assert await revision_of(database) == late
         await write(database, leap)
         written = await write(database, put_instance, "i", "c", None)
-        await write(database, set_value, "i", "k", "1")
+        await write(database, set_value, TARGET, "k", "1")
 
-        assert written.revision == far + 6
+        assert written.revision == late + 6
         head = await database.read(load_head)
-        assert (head.revision, head.place, head.change) == (far + 7, far + 3, far + 3)
-        assert await read(database, find_value, "i", "k", far + 6) == {}
-    assert await bench.outside("SELECT cell, place, revision FROM {}.data") == [
-        (far + 3, far + 3, far + 7)
+        assert (head.revision, head.place, head.number) == (late + 7, far + 3, far + 2)
+        assert await read(database, find_value, TARGET, "k", late + 6) == {}
+        assert orjson.dumps(await read(database, find_value, TARGET, "k", late + 7)) == b'{"k":1}'
+    assert await bench.outside("SELECT holder, place, revision FROM {}.data") == [
+        (far + 2, far + 3, late + 7)
     ]
 
 
@@ -133,27 +140,34 @@ async def populate(database: Database) -> None:
     await write(database, put_instance, "i", "c", "name", "chat")
     await write(database, put_instance, "j", "c", None)
     await write(database, put_character, "d", None)
-    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+    await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
 
 
 HARMS: list[tuple[str, Any, tuple[Any, ...]]] = [
-    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", find_value, ("i", "a")),
-    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", list_values, ("i",)),
-    ("UPDATE {}.data SET key = 'x' WHERE key = 'a'", list_values, ("i",)),
-    ("UPDATE {}.data SET instance_id = 'j' WHERE key = 'a'", list_values, ("j",)),
-    ("DELETE FROM {}.data WHERE key = 'a'", list_values, ("i",)),
-    ("UPDATE {}.changes SET after = '9' WHERE after = '1'", find_value, ("i", "a", 4)),
-    ("UPDATE {}.instances SET name = 'x' WHERE id = 'i'", get_instance, ("i",)),
-    ("UPDATE {}.instances SET chat_id = 'x' WHERE id = 'i'", list_instances, (None, "chat")),
-    ("DELETE FROM {}.instances WHERE id = 'i'", list_instances, ()),
-    ("DELETE FROM {}.instances WHERE id = 'j'", list_instances, ("c",)),
+    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", find_value, (TARGET, "a")),
+    ("UPDATE {}.data SET value = '9' WHERE key = 'a'", list_values, (TARGET,)),
+    ("UPDATE {}.data SET key = 'x' WHERE key = 'a'", list_values, (TARGET,)),
+    (
+        "UPDATE {}.data SET holder = (SELECT number FROM {}.holders WHERE id = 'j')"
+        " WHERE key = 'a'",
+        list_values,
+        (OTHER,),
+    ),
+    ("DELETE FROM {}.data WHERE key = 'a'", list_values, (TARGET,)),
+    ("UPDATE {}.entries SET changes = replace(changes, '1', '9')", find_value, (TARGET, "a", 4)),
+    ("UPDATE {}.holders SET name = 'x' WHERE id = 'i'", get_instance, ("i",)),
+    ("UPDATE {}.holders SET chat = 1000 WHERE id = 'i'", list_instances, (None, "chat")),
+    ("UPDATE {}.chats SET id = 'x' WHERE id = 'chat'", list_instances, ()),
+    ("DELETE FROM {}.chats", list_instances, ()),
+    ("DELETE FROM {}.holders WHERE id = 'i'", list_instances, ()),
+    ("DELETE FROM {}.holders WHERE id = 'j'", list_instances, ("c",)),
     ("UPDATE {}.characters SET name = 'x' WHERE id = 'd'", get_character, ("d",)),
     ("DELETE FROM {}.characters WHERE id = 'd'", list_characters, ()),
     ("UPDATE {}.head SET revision = 3", list_characters, ()),
     ("DELETE FROM {}.head", list_characters, ()),
     ("UPDATE {}.file SET identity = 'another'", list_characters, ()),
     ("DELETE FROM {}.file", list_characters, ()),
-    ("DROP TABLE {}.data", list_values, ("i",)),
+    ("DROP TABLE {}.data", list_values, (TARGET,)),
     ("DROP TABLE {}.head", list_characters, ()),
     ("ALTER TABLE {}.characters DROP COLUMN name", list_characters, ()),
 ]
@@ -178,19 +192,43 @@ async def test_what_was_changed_behind_our_back_is_damage_and_not_an_answer(
         await open_and_read()
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE {}.keyframes SET keys = replace(keys, 'key 7', 'key 8')",
+        "UPDATE {}.keyframes SET entry = entry + 1",
+        # What the keyframe speaks of.
+        "DELETE FROM {}.entries WHERE changes LIKE '%key 7%'",
+    ],
+)
+async def test_a_keyframe_that_does_not_say_the_truth_is_damage(bench: Bench, harm: str) -> None:
+    identity = await bench.create()
+    async with bench.opened(identity) as database:
+        await populate(database)
+        await write(database, merge_values, OTHER, {f"key {n}": "1" for n in range(FRAME_CHANGES)})
+        await write(database, set_value, OTHER, "more", "2")
+        assert len(await read(database, list_values, OTHER, 6)) == FRAME_CHANGES + 1
+    await bench.outside(harm)
+
+    async with bench.opened(identity) as database:
+        with pytest.raises(DatabaseDamaged):
+            await read(database, list_values, OTHER, 6)
+        assert len(await read(database, list_values, OTHER)) == FRAME_CHANGES + 1
+
+
 @pytest.mark.parametrize("harm", ["DROP TABLE {}.data", "ALTER TABLE {}.data DROP COLUMN revision"])
 async def test_a_table_that_goes_while_it_is_in_use_is_damage_and_makes_it_suspect(
     bench: Bench, database: Database, harm: str
 ) -> None:
     await populate(database)
-    await read(database, list_values, "i")
+    await read(database, list_values, TARGET)
 
     await bench.outside(harm)
 
     with pytest.raises(DatabaseDamaged):
-        await read(database, list_values, "i")
+        await read(database, list_values, TARGET)
     with pytest.raises(DatabaseDamaged):
-        await write(database, set_value, "j", "new", "1")
+        await write(database, set_value, OTHER, "new", "1")
     assert database.suspect
 
 
@@ -202,9 +240,9 @@ async def test_one_damaged_row_does_not_stop_what_has_nothing_to_do_with_it(
     await bench.outside("UPDATE {}.data SET value = '9' WHERE key = 'a'")
 
     with pytest.raises(DatabaseDamaged):
-        await read(database, list_values, "i")
-    assert await read(database, list_values, "j") == {}
-    assert (await write(database, set_value, "j", "new", "1")).revision == 5
+        await read(database, list_values, TARGET)
+    assert await read(database, list_values, OTHER) == {}
+    assert (await write(database, set_value, OTHER, "new", "1")).revision == 5
     assert not database.suspect
 
 

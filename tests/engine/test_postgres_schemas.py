@@ -22,6 +22,9 @@ from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.targets import instance
+
+TARGET = instance("i")
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ async def bench(url: str, tmp_path: Path) -> AsyncIterator[Bench]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "INSERT INTO {}.cells VALUES (1, 'data', 'i', 'k')",
+        "INSERT INTO {}.members VALUES (1, 1)",
         "UPDATE {}.head SET revision = 1000",
         "DELETE FROM {}.characters",
         "TRUNCATE {}.characters",
@@ -109,8 +112,8 @@ async def test_a_search_path_that_leads_elsewhere_changes_nothing(
 ) -> None:
     name = database_of(url)
     tables = (
-        *("file", "head", "cells", "characters", "instances", "data"),
-        *("revisions", "changes", "requests", "extensions"),
+        *("file", "head", "characters", "holders", "members", "data", "entries", "keyframes"),
+        *("chats", "aliases", "places", "flips", "sessions", "claims", "requests", "extensions"),
     )
     postgres.execute("CREATE SCHEMA decoy", name)
     for table in tables:
@@ -159,15 +162,15 @@ async def test_a_group_of_many_writes_takes_few_statements(
         assert isinstance(engine, PostgresEngine)
         await write(database, put_instance, "i", "c", None)
         for number in range(20):
-            await write(database, set_value, "i", f"old{number}", "0")
+            await write(database, set_value, TARGET, f"old{number}", "0")
         async with engine.pools.writers.acquire() as connection:
             connection.add_query_logger(lambda record: said.append(record.query))
 
-        await write(database, set_value, "i", "old1", "1")
+        await write(database, set_value, TARGET, "old1", "1")
         alone = len(said)
         async with held_writer(database):
             tasks = await waiting(
-                database, *((set_value, "i", f"{keys}{n % 20}", str(n)) for n in range(200))
+                database, *((set_value, TARGET, f"{keys}{n % 20}", str(n)) for n in range(200))
             )
             said.clear()
         answers = await asyncio.gather(*tasks)
@@ -194,7 +197,7 @@ async def test_two_servers_on_one_database_take_turns_without_a_gap(
 
         async def write_on(database: Any, number: int) -> list[int]:
             return [
-                (await write(database, set_value, "i", f"k{(number + turn) % 5}", "1")).revision
+                (await write(database, set_value, TARGET, f"k{(number + turn) % 5}", "1")).revision
                 for turn in range(15)
             ]
 
@@ -209,8 +212,11 @@ async def test_two_servers_on_one_database_take_turns_without_a_gap(
 
 
 async def current_value(tx: Ledger) -> str:
-    row = (await tx.load_values("i", ["k"]))["k"]
+    holder = await tx.find_instance("i")
+    assert holder is not None
+    row = (await tx.load_rows(holder, ["k"]))["k"]
     assert row is not None
+    assert row.value is not None
     return row.value
 
 
@@ -220,16 +226,16 @@ async def test_what_was_rolled_back_here_is_forgotten_when_another_server_writes
     identity = await bench.create()
     async with started(url, tmp_path) as other, other.opened(identity) as there:
         await write(there, put_instance, "i", "c", None)
-        await write(there, set_value, "i", "k", "0")
+        await write(there, set_value, TARGET, "k", "0")
         monkeypatch.setenv("VALUETRACKER_FAIL", "before_commit:raise")
         async with bench.opened(identity) as here:
             with pytest.raises(RuntimeError, match="failpoint"):
-                await write(here, set_value, "i", "k", "1")
+                await write(here, set_value, TARGET, "k", "1")
 
             # The same number of revisions, changes and keys: the same head.
-            await write(there, set_value, "i", "k", "2")
+            await write(there, set_value, TARGET, "k", "2")
             seen = await write(here, current_value)
-            written = await write(here, set_value, "i", "k", "3")
+            written = await write(here, set_value, TARGET, "k", "3")
 
     assert seen.body == b'"2"'
     assert written.revision == 4

@@ -14,6 +14,7 @@ from tests.engine.databases import (
     held_writer,
     make_file,
     opened,
+    revisions_of,
     select,
     waiting,
     write,
@@ -25,6 +26,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound
 from valuetracker.store.changes import PutCharacter
 from valuetracker.store.characters import delete_character, put_character
+from valuetracker.store.entries import first_of
 from valuetracker.store.ledger import Commit, Ledger, Written
 
 COUNT_CHARACTERS = Statement("SELECT count(*) FROM characters")
@@ -76,12 +78,10 @@ async def fail_at_once(tx: Ledger) -> None:
 
 
 def assert_gapless(path: Path, last: int) -> None:
-    revisions = [
-        revision for (revision,) in select(path, "SELECT revision FROM revisions ORDER BY 1")
-    ]
-    assert revisions == list(range(1, last + 1))
-    changes = [change for (change,) in select(path, "SELECT change FROM changes ORDER BY 1")]
-    assert changes == list(range(1, len(changes) + 1))
+    assert revisions_of(path) == list(range(1, last + 1))
+    # Each of these revisions makes one character, so none has a second entry.
+    entries = [entry for (entry,) in select(path, "SELECT entry FROM entries ORDER BY 1")]
+    assert entries == [first_of(revision) for revision in range(1, last + 1)]
 
 
 async def test_writes_that_wait_share_one_commit(

@@ -18,6 +18,7 @@ from tests.engine.databases import (
     held_writer,
     make_file,
     opened,
+    revisions_of,
     select,
     waiting,
     write,
@@ -30,6 +31,9 @@ from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Written, load_head
+from valuetracker.store.targets import instance
+
+TARGET = instance("i")
 
 
 @pytest.fixture
@@ -108,7 +112,7 @@ async def test_a_full_disk_refuses_writes_and_goes_on_reading(
 
     for _ in range(3):
         with pytest.raises(StorageFull):
-            await write(database, set_value, "i", "k", LARGE)
+            await write(database, set_value, TARGET, "k", LARGE)
 
     assert (await database.read(load_head)).revision == 1
     assert select(path, "SELECT count(*) FROM data") == [(0,)]
@@ -120,27 +124,27 @@ async def test_a_full_disk_is_forgotten_as_soon_as_there_is_room(
 ) -> None:
     await leave_no_room(database)
     with pytest.raises(StorageFull):
-        await write(database, set_value, "i", "k", LARGE)
+        await write(database, set_value, TARGET, "k", LARGE)
 
     await make_room(database)
-    written = await write(database, set_value, "i", "k", LARGE)
+    written = await write(database, set_value, TARGET, "k", LARGE)
 
     assert written.revision == 2
-    assert select(path, "SELECT revision FROM revisions") == [(1,), (2,)]
+    assert revisions_of(path) == [1, 2]
 
 
 async def test_what_fits_into_a_full_disk_is_not_refused_with_what_does_not(
     database: SQLiteDatabase, path: Path
 ) -> None:
-    await write(database, set_value, "i", "small", "1")
+    await write(database, set_value, TARGET, "small", "1")
     await leave_no_room(database)
 
     async with held_writer(database):
         tasks = await waiting(
             database,
-            (set_value, "i", "small", "2"),
-            (set_value, "i", "large", LARGE),
-            (set_value, "i", "small", "3"),
+            (set_value, TARGET, "small", "2"),
+            (set_value, TARGET, "large", LARGE),
+            (set_value, TARGET, "small", "3"),
         )
     first, full, last = await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -206,7 +210,7 @@ async def test_the_log_stays_bounded_however_much_is_written(
     largest = 0
 
     for number in range(120):
-        await write(database, set_value, "i", f"k{number % 4}", value)
+        await write(database, set_value, TARGET, f"k{number % 4}", value)
         largest = max(largest, wal.stat().st_size)
 
     assert largest < 2 * WAL_BYTES
@@ -229,7 +233,7 @@ async def test_the_log_stays_bounded_while_reads_overlap_without_a_pause(
     readers = [asyncio.create_task(read_on()) for _ in range(4)]
     largest = 0
     for number in range(120):
-        await write(database, set_value, "i", f"k{number % 4}", value)
+        await write(database, set_value, TARGET, f"k{number % 4}", value)
         largest = max(largest, wal.stat().st_size)
     done.set()
     await asyncio.gather(*readers)

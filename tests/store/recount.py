@@ -4,59 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.store.contents import Contents, Rows, statements
+from tests.store.retold import Retold
 from valuetracker.store import rows
 
 # What is there, as plain texts: characters, instances and values by id, each in its order.
 State = dict[str, Any]
-Rows = list[tuple[Any, ...]]
-
-# Each table, as a statement that PostgreSQL understands as well; `{}` is the schema.
-TABLES = {
-    "head": """
-        SELECT revision, oldest, change, cell, place, characters, instances, keys, checksum,
-            (SELECT identity FROM {}.file)
-        FROM {}.head""",
-    "cells": "SELECT cell, space, owner, key FROM {}.cells ORDER BY cell",
-    "characters": """
-        SELECT cell, place, id, name, created_at, updated_at, instances, revision, checksum
-        FROM {}.characters ORDER BY place""",
-    "instances": """
-        SELECT cell, place, id, character_id, chat_id, name, created_at, updated_at, revision,
-            keys, digest, checksum
-        FROM {}.instances ORDER BY place""",
-    "data": """
-        SELECT cell, place, instance_id, key, value, revision, checksum
-        FROM {}.data ORDER BY place""",
-    "revisions": """
-        SELECT revision, at, actor, first, changes, checksum FROM {}.revisions
-        ORDER BY revision""",
-    "changes": """
-        SELECT change, revision, changes.cell, op, operand, after, place, parent, chat_id,
-            message_id, swipe, effect, live, checksum, space, owner, key
-        FROM {}.changes JOIN {}.cells ON cells.cell = changes.cell ORDER BY change""",
-}
-
-
-def statements(schema: str) -> dict[str, str]:
-    return {name: text.replace("{}", schema) for name, text in TABLES.items()}
-
-
-@dataclass
-class Contents:
-    """The verified rows of all tables."""
-
-    head: rows.Head
-    cells: dict[int, tuple[str, str, str]]
-    characters: list[rows.CharacterRow]
-    instances: list[rows.InstanceRow]
-    data: list[rows.DataRow]
-    revisions: list[rows.RevisionRow]
-    changes: list[rows.ChangeRow]
 
 
 def recount(path: Path, from_revision: int = 1) -> State:
@@ -72,118 +30,181 @@ def recount(path: Path, from_revision: int = 1) -> State:
 
 def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
     """The same of tables that were read already, each by its name."""
-    (head,) = found["head"]
-    contents = Contents(
-        rows.Head(*head).verify(),
-        {cell: (space, owner, key) for cell, space, owner, key in found["cells"]},
-        [rows.CharacterRow(*row).verify() for row in found["characters"]],
-        [rows.InstanceRow(*row).verify() for row in found["instances"]],
-        [rows.DataRow(*row).verify() for row in found["data"]],
-        [rows.RevisionRow(*row).verify() for row in found["revisions"]],
-        [rows.ChangeRow(*row).verify() for row in found["changes"]],
-    )
-    _check_accounts(contents)
+    contents = Contents.of(found)
+    _check_counts(contents)
+    _check_numbers(contents)
+    _check_holders(contents)
+    _check_revisions(contents, from_revision)
+    retold = Retold(contents)
+    _check_subjects(contents, retold)
+    _check_keys(contents, retold)
+    _check_places(contents, retold)
     state = _state_of(contents)
-    _check_log(contents, state, from_revision)
-    _check_revisions_of_rows(contents)
+    told = _told_state(contents, retold)
+    assert told == state
+    # Dictionaries are equal whatever their order, but the order is promised, too.
+    assert order_of(told) == order_of(state)
     return state
 
 
-def _check_accounts(contents: Contents) -> None:
-    """That the rows are as many as is said, each with a number and a place of its own."""
+def _present(table: Sequence[Any]) -> list[Any]:
+    return [row for row in table if not row.gone]
+
+
+def _check_counts(contents: Contents) -> None:
+    """That the rows are as many as is said."""
     head = contents.head
-    characters, instances, data = contents.characters, contents.instances, contents.data
-    assert (head.characters, head.instances, head.keys) == (
-        len(characters),
-        len(instances),
-        len(data),
+    assert (head.characters, head.instances, head.chats, head.keys) == (
+        len(_present(contents.characters)),
+        len(contents.instances),
+        len(_present(contents.chats)),
+        len([row for row in contents.data if row.value is not None]),
     )
-    places = [row.place for table in (characters, instances, data) for row in table]
+    for character in contents.characters:
+        own = [row for row in contents.instances if row.character_id == character.id]
+        character.verify_instances(len(own))
+        assert not (character.gone and own)
+    assert {row.character_id for row in contents.instances} <= {
+        row.id for row in _present(contents.characters)
+    }
+
+
+def _check_numbers(contents: Contents) -> None:
+    """That every number was given to one thing, and every place."""
+    head = contents.head
+    subjects = [*contents.characters, *contents.holders, *contents.chats]
+    numbers = [row.number for row in subjects] + [row.place for row in contents.places]
+    assert sorted(numbers) == list(range(1, head.number + 1))
+    values = [row for row in contents.data if row.value is not None]
+    places = [row.place for row in [*subjects, *values]]
     assert len(set(places)) == len(places)
-    assert max(places, default=0) <= head.place
-    assert list(contents.cells) == list(range(1, head.cell + 1))
-    assert len(set(contents.cells.values())) == len(contents.cells)
-    named = contents.cells
-    assert all(named[row.cell] == ("character", row.id, "") for row in characters)
-    assert all(named[row.cell] == ("instance", row.id, "") for row in instances)
-    assert all(named[row.cell] == ("data", row.instance_id, row.key) for row in data)
-    owners = {row.id for row in characters}
-    for character in characters:
-        character.verify_instances(
-            len([row for row in instances if row.character_id == character.id])
-        )
-    for instance in instances:
-        assert instance.character_id in owners
-        instance.verify_values([row for row in data if row.instance_id == instance.id])
-    assert {row.instance_id for row in data} <= {row.id for row in instances}
+    assert all(0 < place <= head.place for place in places)
+
+
+def _check_holders(contents: Contents) -> None:
+    """That each has the values it says, and stands where it says."""
+    chats = {row.number: row for row in contents.chats}
+    for holder in contents.holders:
+        holder.verify_values(contents.values_of(holder))
+        assert not (holder.gone and (holder.keys or holder.chat is not None))
+        assert holder.chat is None or holder.chat in chats
+        if holder.space != "instance":
+            assert holder.space in ("chat", "series", "processed")
+            assert (holder.id, holder.character_id, holder.shaped) == (str(holder.chat), None, 0)
+    assert {row.holder for row in contents.data} <= {row.number for row in contents.holders}
+    assert {row.chat for row in contents.aliases} <= set(chats)
+    assert all(row.place == 0 for row in contents.data if row.value is None)
+
+
+def _check_revisions(contents: Contents, from_revision: int) -> None:
+    """That every revision since the oldest left something in the log, and nothing came later."""
+    head = contents.head
+    first = max(from_revision, head.oldest + 1)
+    found = {entry.revision for entry in contents.entries}
+    assert sorted(number for number in found if number > head.oldest) == list(
+        range(first, head.revision + 1)
+    )
+    assert all(row.revision <= head.revision for row in contents.requests)
+
+
+def _check_subjects(contents: Contents, retold: Retold) -> None:
+    """That characters, holders and chats are what the log says, since when it says."""
+    subjects: list[rows.CharacterRow | rows.HolderRow | rows.ChatRow] = [
+        *contents.characters,
+        *(row for row in contents.holders if row.space == "instance"),
+        *contents.chats,
+    ]
+    present = retold.themselves()
+    assert set(present) == {row.number for row in subjects if not row.gone}
+    for row in subjects:
+        if not row.gone:
+            assert (present[row.number].after, present[row.number].place) == (row.text(), row.place)
+    flipped = {row.place: row.revision for row in contents.flips}
+    for place in contents.places:
+        if place.chat and place.place in flipped:
+            latest = max(retold.touched.get(place.chat, 0), flipped[place.place])
+            retold.touched[place.chat] = latest
+    for each in [*contents.characters, *contents.holders, *contents.chats]:
+        assert retold.agree(each.revision, retold.touched.get(each.number, 0))
+    for holder in contents.holders:
+        shape = retold.keys.get(holder.number, {}).get("")
+        assert retold.agree(holder.shaped, shape.revision if shape is not None else 0)
+        assert holder.unframed == retold.unframed.get(holder.number, 0) or contents.head.oldest
+    members = {(row.parent, row.holder) for row in contents.members}
+    assert retold.members == members if not contents.head.oldest else retold.members <= members
+
+
+def _check_keys(contents: Contents, retold: Retold) -> None:
+    """That every key the log speaks of has a row that says the same."""
+    kept = {(row.holder, row.key): row for row in contents.data}
+    told = {
+        (number, key): each for number, keys in retold.keys.items() for key, each in keys.items()
+    }
+    for place, each in told.items():
+        if place[1]:
+            row = kept.pop(place)
+            assert (row.value, row.place) == (each.after, each.place)
+            assert retold.agree(row.revision, each.revision)
+            assert retold.agree(row.last, each.last)
+            assert each.anchored in (None, row.anchored)
+    # Of others, folding has taken away all that spoke of them.
+    for row in kept.values():
+        assert row.value is None
+        assert 0 < row.last <= contents.head.oldest
+
+
+def _check_places(contents: Contents, retold: Retold) -> None:
+    """That places stand where they were last put, one of each message."""
+    oldest, head = contents.head.oldest, contents.head.revision
+    flips = {row.place: row.position for row in contents.flips}
+    for place in contents.places:
+        if place.chat:
+            assert place.position == flips[place.place]
+        written = retold.written.get(place.place, 0)
+        assert place.written == written or 0 < place.written <= oldest
+        assert 0 < place.seen <= head
+    assert set(flips) == {place.place for place in contents.places if place.chat}
+    assert all(0 < row.revision <= head for row in contents.flips)
+    visible = [row for row in contents.places if row.chat and row.position is not None]
+    assert len({(row.chat, row.position) for row in visible}) == len(visible)
+    assert len({(row.chat, row.message_id) for row in visible}) == len(visible)
 
 
 def _state_of(contents: Contents) -> State:
+    chats = {row.number: row.id for row in contents.chats}
     return {
-        "characters": {row.id: row.name for row in contents.characters},
+        "characters": {row.id: row.name for row in _present(contents.characters)},
         "instances": {
-            row.id: [row.character_id, row.chat_id, row.name] for row in contents.instances
+            row.id: [row.character_id, chats[row.chat] if row.chat is not None else None, row.name]
+            for row in contents.instances
         },
         "data": {
-            instance.id: {
-                row.key: row.value for row in contents.data if row.instance_id == instance.id
-            }
-            for instance in contents.instances
+            row.id: {each.key: each.value for each in contents.values_of(row)}
+            for row in contents.instances
         },
     }
 
 
-def _check_log(contents: Contents, state: State, from_revision: int) -> None:
-    """That the log is whole and that replaying it gives the state."""
-    head, changes, revisions = contents.head, contents.changes, contents.revisions
-    assert [row.change for row in changes] == list(range(1, head.change + 1))
-    assert [row.revision for row in revisions] == list(range(from_revision, head.revision + 1))
-    for row in revisions:
-        own = changes[row.first - 1 : row.first - 1 + row.changes]
-        assert {change.revision for change in own} == {row.revision}
-    assert sum(row.changes for row in revisions) == head.change
-    replayed = _replayed(changes)
-    assert replayed == state
-    # Dictionaries are equal whatever their order, but the order is promised, too.
-    assert order_of(replayed) == order_of(state)
-
-
-def _replayed(changes: list[rows.ChangeRow]) -> State:
-    state: State = {"characters": {}, "instances": {}, "data": {}}
-    for row in changes:
-        if row.space == "data":
-            values = state["data"][row.owner]
-            if row.after is None:
-                del values[row.key]
-            else:
-                values[row.key] = row.after
-        elif row.space == "character":
-            if row.after is None:
-                del state["characters"][row.owner]
-            else:
-                state["characters"][row.owner] = json.loads(row.after)["name"]
-        elif row.after is None:
-            assert state["data"].pop(row.owner) == {}
-            del state["instances"][row.owner]
-        else:
-            after = json.loads(row.after)
-            assert after["characterId"] == row.parent
-            state["data"].setdefault(row.owner, {})
-            state["instances"][row.owner] = [after["characterId"], after["chatId"], after["name"]]
-    return {**state, "data": {id: state["data"][id] for id in state["instances"]}}
-
-
-def _check_revisions_of_rows(contents: Contents) -> None:
-    latest: dict[int, int] = {}
-    touched: dict[str, int] = {}
-    for change in contents.changes:
-        latest[change.cell] = change.revision
-        if change.space in ("data", "instance"):
-            touched[change.owner] = change.revision
-    for row in contents.data:
-        assert row.revision == latest[row.cell]
-    for instance in contents.instances:
-        assert instance.revision == touched[instance.id]
+def _told_state(contents: Contents, retold: Retold) -> State:
+    """The same from nothing but the log."""
+    characters = {row.number for row in contents.characters}
+    instances = {row.number for row in contents.holders}
+    shapes = {number: json.loads(told.after or "") for number, told in retold.themselves().items()}
+    found = {number: shape for number, shape in shapes.items() if number in instances}
+    return {
+        "characters": {
+            shape["id"]: shape["name"] for number, shape in shapes.items() if number in characters
+        },
+        "instances": {
+            shape["id"]: [
+                shape["characterId"],
+                shapes[shape["chat"]]["id"] if shape["chat"] is not None else None,
+                shape["name"],
+            ]
+            for shape in found.values()
+        },
+        "data": {shape["id"]: retold.values(number) for number, shape in found.items()},
+    }
 
 
 def order_of(state: State) -> tuple[list[str], list[str], dict[str, list[str]]]:

@@ -21,7 +21,10 @@ from valuetracker.store.extension import Extension
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Commit
 from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.tags import EVERYTHING, instance_tag
+from valuetracker.store.tags import EVERYTHING, holder_tag
+from valuetracker.store.targets import instance
+
+TARGET = instance("i")
 
 
 @pytest.fixture
@@ -41,11 +44,11 @@ async def extension(database: SQLiteDatabase) -> Extension:
 async def test_a_reading_carries_its_revision_and_what_it_depends_on(
     extension: Extension,
 ) -> None:
-    reading = await extension.read(list_values, "i")
+    reading = await extension.read(list_values, TARGET)
 
     assert reading.result == {}
     assert reading.revision == 1
-    assert reading.tags == {instance_tag("i")}
+    assert reading.tags == {holder_tag("instance", "i")}
     assert reading.keepable
 
 
@@ -69,19 +72,19 @@ async def test_an_answer_is_not_kept_if_a_commit_happened_since_its_read_began(
     gate = Gate()
 
     async def slow(tx: Snapshot) -> Any:
-        found = await list_values(tx, "i")
+        found = await list_values(tx, TARGET)
         await gate.verb(tx)
         return found
 
     reading = asyncio.create_task(extension.read(slow))
     await gate.reached()
-    await extension.write(set_value, "i", "k", "1")
+    await extension.write(set_value, TARGET, "k", "1")
     gate.open()
     old = await reading
 
     assert old.result == {}
     assert not old.keepable
-    assert (await extension.read(list_values, "i")).keepable
+    assert (await extension.read(list_values, TARGET)).keepable
 
 
 async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_it(
@@ -89,10 +92,10 @@ async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_
 ) -> None:
     # The engine tells of a commit after it is in the file: here, only when we let it.
     told = commits_of(database)
-    await extension.write(set_value, "i", "k", "1")
+    await extension.write(set_value, TARGET, "k", "1")
 
     async with held_writer(database):
-        reading = asyncio.create_task(extension.read(find_value, "i", "k"))
+        reading = asyncio.create_task(extension.read(find_value, TARGET, "k"))
         done, _ = await asyncio.wait([reading], timeout=0.2)
         assert not done
         extension.apply_commit(told[0])
@@ -107,7 +110,7 @@ async def test_a_refusal_is_held_back_like_any_answer(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
     told = commits_of(database)
-    await extension.write(set_value, "i", "k", "1")
+    await extension.write(set_value, TARGET, "k", "1")
 
     async with held_writer(database):
         reading = asyncio.create_task(extension.read(get_character, "nobody"))
@@ -126,9 +129,9 @@ async def test_a_commit_that_nobody_was_told_of_makes_all_that_is_kept_doubtful(
     extension._committed = lambda _, commit: touched.append(commit)
     # It hears that the group has ended, and nothing of what became of it.
     database.on_commit = lambda _: extension.apply_commit(None)
-    await extension.write(set_value, "i", "k", "1")
+    await extension.write(set_value, TARGET, "k", "1")
 
-    found = await extension.read(find_value, "i", "k")
+    found = await extension.read(find_value, TARGET, "k")
 
     assert found.revision == extension.revision == 2
     assert [(commit.revision, commit.tags) for commit in touched] == [(2, None)]
@@ -139,10 +142,10 @@ async def test_a_read_in_a_held_group_sees_all_of_it_or_nothing(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
     async with held_writer(database):
-        tasks = await waiting(database, *((set_value, "i", f"k{n}", "1") for n in range(20)))
-        before = await extension.read(list_values, "i")
+        tasks = await waiting(database, *((set_value, TARGET, f"k{n}", "1") for n in range(20)))
+        before = await extension.read(list_values, TARGET)
     await asyncio.gather(*tasks)
-    after = await extension.read(list_values, "i")
+    after = await extension.read(list_values, TARGET)
 
     assert before.result == {}
     assert len(after.result) == 20
@@ -154,15 +157,15 @@ async def test_readers_never_see_time_run_backwards(extension: Extension) -> Non
     async def read_on() -> list[int]:
         seen = [0]
         while not done.is_set():
-            reading = await extension.read(list_values, "i")
+            reading = await extension.read(list_values, TARGET)
             seen.append(reading.revision)
             assert extension.revision >= reading.revision
         return seen
 
     async def write_on() -> None:
         for number in range(100):
-            written = await extension.write(set_value, "i", "k", str(number))
-            assert (await extension.read(find_value, "i", "k")).revision >= written.revision
+            written = await extension.write(set_value, TARGET, "k", str(number))
+            assert (await extension.read(find_value, TARGET, "k")).revision >= written.revision
 
     readers = [asyncio.create_task(read_on()) for _ in range(6)]
     await asyncio.gather(*(write_on() for _ in range(4)))

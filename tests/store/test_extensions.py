@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server, wait_for
-from tests.engine.databases import LOG, select
+from tests.engine.databases import log_of, revisions_of
 from tests.store.recount import recount
 
 
@@ -173,9 +173,10 @@ def test_deregistering_while_others_write_keeps_or_refuses_each_write(
     files = [server.data_dir / "demo.db", *(server.data_dir / "trash").glob("demo.*.db")]
     assert len(files) == (9 if purge else 1)
     kept = {
-        row
+        (change.revision, change.id)
         for file in files
-        for row in select(file, f"SELECT revision, owner FROM {LOG} WHERE space = 'character'")
+        for change in log_of(file)
+        if change.space == "character"
     }
     assert kept == set(acknowledged)
 
@@ -198,7 +199,7 @@ def test_registering_again_finds_the_data_and_purging_begins_above_the_old_numbe
         register(client, "demo")
         assert client.get("/instances/i/data").json() == {}
         assert put_value(client, 3).headers["x-revision"] == "5"
-    assert select(server.data_dir / "trash" / "demo.1.db", "SELECT max(revision) FROM revisions")
+    assert revisions_of(server.data_dir / "trash" / "demo.1.db") == [1, 2, 3]
 
 
 def test_a_file_in_another_file_system_can_be_purged(tmp_path: Path) -> None:

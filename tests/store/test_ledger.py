@@ -8,7 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.engine.databases import LOG, commits_of, held_writer, opened, select, waiting, write
+from tests.engine.databases import (
+    commits_of,
+    held_writer,
+    log_of,
+    opened,
+    revisions_of,
+    select,
+    waiting,
+    write,
+)
 from tests.store.recount import order_of, recount
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import (
@@ -29,6 +38,10 @@ from valuetracker.store.data import (
 )
 from valuetracker.store.instances import delete_instance, delete_instances_of, put_instance
 from valuetracker.store.ledger import Ledger, Written
+from valuetracker.store.targets import instance
+
+TARGET = instance("i")
+MISSING = instance("missing")
 
 
 @pytest.fixture
@@ -57,16 +70,16 @@ async def test_verbs_of_a_group_see_what_earlier_ones_did(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
-    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+    await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
 
     answers = await group(
         database,
-        (set_value, "i", "a", "10"),
-        (remove_value, "i", "a"),
-        (remove_value, "i", "a"),
-        (set_value, "i", "a", "11"),
-        (remove_values, "i", ["b", "x", "b"]),
-        (set_value, "i", "new", "12"),
+        (set_value, TARGET, "a", "10"),
+        (remove_value, TARGET, "a"),
+        (remove_value, TARGET, "a"),
+        (set_value, TARGET, "a", "11"),
+        (remove_values, TARGET, ["b", "x", "b"]),
+        (set_value, TARGET, "new", "12"),
     )
 
     assert isinstance(answers[2], DataKeyNotFound)
@@ -81,13 +94,13 @@ async def test_a_key_that_goes_and_comes_back_in_one_group_moves_to_the_end(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
-    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+    await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
 
     await group(
         database,
-        (remove_value, "i", "a"),
-        (set_value, "i", "a", "3"),
-        (set_value, "i", "b", "4"),
+        (remove_value, TARGET, "a"),
+        (set_value, TARGET, "a", "3"),
+        (set_value, TARGET, "b", "4"),
     )
 
     assert list(recount(path)["data"]["i"].items()) == [("b", "4"), ("a", "3")]
@@ -97,17 +110,17 @@ async def test_an_instance_goes_and_comes_back_with_data_in_one_group(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", "old")
-    await write(database, merge_values, "i", {"a": "1", "b": "2"})
+    await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
 
     answers = await group(
         database,
         (delete_instance, "i"),
-        (set_value, "i", "a", "9"),
+        (set_value, TARGET, "a", "9"),
         (put_instance, "i", "c", None),
-        (set_value, "i", "b", "3"),
+        (set_value, TARGET, "b", "3"),
         (delete_instance, "i"),
         (put_instance, "i", "d", "new"),
-        (merge_values, "i", {"c": "4", "a": "5"}),
+        (merge_values, TARGET, {"c": "4", "a": "5"}),
     )
 
     assert isinstance(answers[1], InstanceNotFound)
@@ -122,19 +135,18 @@ async def test_what_is_made_and_deleted_in_one_group_leaves_only_its_log(
     await group(
         database,
         (put_instance, "i", "c", None),
-        (set_value, "i", "a", "1"),
+        (set_value, TARGET, "a", "1"),
         (delete_character, "c"),
     )
 
     assert recount(path) == {"characters": {}, "instances": {}, "data": {}}
-    log = select(path, f"SELECT revision, space, owner, key, op, after IS NULL FROM {LOG}")
-    assert sorted(log) == [
-        (1, "character", "c", "", "create_character", 0),
-        (1, "instance", "i", "", "create_instance", 0),
-        (2, "data", "i", "a", "set", 0),
-        (3, "character", "c", "", "delete_character", 1),
-        (3, "data", "i", "a", "remove", 1),
-        (3, "instance", "i", "", "delete_instance", 1),
+    assert [(*change[:5], change.after is None) for change in log_of(path)] == [
+        (1, "character", "c", "", "create_character", False),
+        (1, "instance", "i", "", "create_instance", False),
+        (2, "instance", "i", "a", "set", False),
+        (3, "instance", "i", "a", "remove", True),
+        (3, "instance", "i", "", "delete_instance", True),
+        (3, "character", "c", "", "delete_character", True),
     ]
 
 
@@ -143,7 +155,7 @@ async def test_a_moved_instance_is_deleted_with_its_new_character_and_not_its_ol
 ) -> None:
     await write(database, put_instance, "i", "old", None)
     await write(database, put_instance, "j", "old", None)
-    await write(database, set_value, "i", "a", "1")
+    await write(database, set_value, TARGET, "a", "1")
 
     answers = await group(
         database,
@@ -181,14 +193,14 @@ async def test_override_keeps_places_and_adds_at_the_end(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
-    await write(database, merge_values, "i", {"a": "1", "b": "2", "c": "3"})
+    await write(database, merge_values, TARGET, {"a": "1", "b": "2", "c": "3"})
 
     await group(
         database,
-        (override_values, "i", {"z": "9", "c": "30", "a": "10"}),
-        (clear_values, "i"),
-        (override_values, "i", {"b": "1", "a": "2"}),
-        (override_values, "i", {"a": "3", "y": "4", "b": "5"}),
+        (override_values, TARGET, {"z": "9", "c": "30", "a": "10"}),
+        (clear_values, TARGET),
+        (override_values, TARGET, {"b": "1", "a": "2"}),
+        (override_values, TARGET, {"a": "3", "y": "4", "b": "5"}),
     )
 
     assert list(recount(path)["data"]["i"].items()) == [("b", "5"), ("a", "3"), ("y", "4")]
@@ -214,11 +226,11 @@ async def test_a_refused_verb_makes_no_revision(database: SQLiteDatabase, path: 
 
     answers = await group(
         database,
-        (set_value, "missing", "a", "1"),
+        (set_value, MISSING, "a", "1"),
         (delete_instance, "missing"),
         (delete_character, "missing"),
-        (remove_value, "i", "missing"),
-        (clear_values, "missing"),
+        (remove_value, TARGET, "missing"),
+        (clear_values, MISSING),
     )
 
     assert [type(answer) for answer in answers] == [
@@ -228,7 +240,7 @@ async def test_a_refused_verb_makes_no_revision(database: SQLiteDatabase, path: 
         DataKeyNotFound,
         InstanceNotFound,
     ]
-    assert select(path, "SELECT revision FROM revisions") == [(1,)]
+    assert revisions_of(path) == [1]
     recount(path)
 
 
@@ -240,9 +252,9 @@ async def test_a_verb_that_touches_nothing_makes_no_revision(
     jobs: list[tuple[Any, ...]] = [
         (put_character, "c", None),
         (put_instance, "i", "c", "name"),
-        (clear_values, "i"),
-        (merge_values, "i", {}),
-        (remove_values, "i", ["x"]),
+        (clear_values, TARGET),
+        (merge_values, TARGET, {}),
+        (remove_values, TARGET, ["x"]),
         (delete_instances_of, "nobody"),
     ]
     for job in jobs:
@@ -255,55 +267,57 @@ async def test_naming_a_key_is_a_change_even_if_the_value_is_equal(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
-    await write(database, set_value, "i", "a", "1")
+    await write(database, set_value, TARGET, "a", "1")
 
-    written = await write(database, set_value, "i", "a", "1")
+    written = await write(database, set_value, TARGET, "a", "1")
 
     assert written.revision == 3
-    assert select(path, f"SELECT revision, op, after FROM {LOG} WHERE space = 'data'") == [
-        (2, "set", "1"),
-        (3, "set", "1"),
-    ]
+    logged = [(change.revision, change.op, change.after) for change in log_of(path) if change.key]
+    assert logged == [(2, "set", "1"), (3, "set", "1")]
 
 
 async def test_several_changes_of_one_key_in_one_verb_keep_their_order(
     database: SQLiteDatabase, path: Path
 ) -> None:
     async def twice(tx: Ledger) -> None:
-        await tx.apply([SetValue("i", "a", "1"), SetValue("i", "a", "2")])
+        holder = await tx.find_instance("i")
+        assert holder is not None
+        await tx.apply([SetValue(holder, "a", "1"), SetValue(holder, "a", "2")])
 
     await write(database, put_instance, "i", "c", None)
     await write(database, twice)
 
     assert recount(path)["data"]["i"] == {"a": "2"}
-    assert select(path, f"SELECT after FROM {LOG} WHERE key = 'a' ORDER BY change") == [
-        ("1",),
-        ("2",),
-    ]
+    assert [change.after for change in log_of(path) if change.key == "a"] == ["1", "2"]
 
 
 async def test_the_log_says_what_everything_became(database: SQLiteDatabase, path: Path) -> None:
     made = await write(database, put_instance, "i", "c", "name", "chat")
 
-    logged = select(path, f"SELECT space, owner, op, after FROM {LOG} ORDER BY change")
+    logged = log_of(path)
 
-    assert [row[:3] for row in logged] == [
+    assert [(change.space, change.id, change.op) for change in logged] == [
+        ("chat", "", "create_chat"),
         ("character", "c", "create_character"),
         ("instance", "i", "create_instance"),
     ]
-    assert orjson.loads(logged[1][3]) == orjson.loads(made.body)
+    # The chat by its number, because its id may change.
+    record = orjson.loads(made.body)
+    (number,) = select(path, "SELECT number FROM chats WHERE id = 'chat'")[0]
+    assert record.pop("chatId") == "chat"
+    assert orjson.loads(logged[2].after or "") == {**record, "chat": number, "origin": None}
 
 
 async def test_a_commit_names_what_it_touched(database: SQLiteDatabase) -> None:
     await write(database, put_instance, "i", "c", None)
     commits = commits_of(database)
 
-    await write(database, set_value, "i", "a", "1")
+    await write(database, set_value, TARGET, "a", "1")
     await write(database, put_instance, "i", "d", None)
 
     assert [commit.revision for commit in commits] == [2, 3]
     both = {("everything",), ("instance", "i"), ("character", "c")}
-    assert commits[0].tags == {*both, ("value", "i", "a")}
+    assert commits[0].tags == {*both, ("instance", "i", "a")}
     assert commits[1].tags == {*both, ("character", "d")}
 
 
@@ -324,7 +338,7 @@ async def test_numbers_that_are_skipped_are_never_given_out(
 async def test_a_value_that_is_not_what_was_written_is_not_written_over(path: Path) -> None:
     async with opened(path) as database:
         await write(database, put_instance, "i", "c", None)
-        await write(database, merge_values, "i", {"a": "1", "b": "2"})
+        await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
 
         def spoil(connection: Any) -> None:
             connection.execute("UPDATE data SET value = '3' WHERE key = 'a'")
@@ -334,11 +348,11 @@ async def test_a_value_that_is_not_what_was_written_is_not_written_over(path: Pa
     # Opened anew, so that nothing is known of the rows but what is in the file.
     async with opened(path) as database:
         for job in (
-            (set_value, "i", "a", "4"),
-            (override_values, "i", {"a": "4"}),
-            (clear_values, "i"),
+            (set_value, TARGET, "a", "4"),
+            (override_values, TARGET, {"a": "4"}),
+            (clear_values, TARGET),
             (delete_instance, "i"),
         ):
             with pytest.raises(DatabaseDamaged):
                 await write(database, *job)
-        assert (await write(database, set_value, "i", "b", "5")).revision == 3
+        assert (await write(database, set_value, TARGET, "b", "5")).revision == 3

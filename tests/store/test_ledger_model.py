@@ -29,11 +29,13 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.store import characters, data, instances
 from valuetracker.store.extension import Extension
 from valuetracker.store.ledger import Written
+from valuetracker.store.targets import Target, instance
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 
 CHARACTERS = st.sampled_from(["c1", "c2", "c3"])
 INSTANCES = st.sampled_from(["i1", "i2", "i3"])
+TARGETS = INSTANCES.map(instance)
 KEYS = st.sampled_from(["a", "b", "ä", "__proto__"])
 VALUES = st.sampled_from(["1", '"5"', "null", '{"b":1,"a":[2]}', "18446744073709551615"])
 NAMES = st.sampled_from([None, "", "Name", "Other"])
@@ -47,13 +49,13 @@ JOBS = st.one_of(
     st.tuples(st.just(instances.put_instance), INSTANCES, CHARACTERS, NAMES, CHATS),
     st.tuples(st.just(instances.delete_instance), INSTANCES),
     st.tuples(st.just(instances.delete_instances_of), CHARACTERS),
-    st.tuples(st.just(data.set_value), INSTANCES, KEYS, VALUES),
-    st.tuples(st.just(data.set_value), INSTANCES, KEYS, VALUES),
-    st.tuples(st.just(data.remove_value), INSTANCES, KEYS),
-    st.tuples(st.just(data.merge_values), INSTANCES, MAPS),
-    st.tuples(st.just(data.override_values), INSTANCES, MAPS),
-    st.tuples(st.just(data.remove_values), INSTANCES, st.lists(KEYS, max_size=4)),
-    st.tuples(st.just(data.clear_values), INSTANCES),
+    st.tuples(st.just(data.set_value), TARGETS, KEYS, VALUES),
+    st.tuples(st.just(data.set_value), TARGETS, KEYS, VALUES),
+    st.tuples(st.just(data.remove_value), TARGETS, KEYS),
+    st.tuples(st.just(data.merge_values), TARGETS, MAPS),
+    st.tuples(st.just(data.override_values), TARGETS, MAPS),
+    st.tuples(st.just(data.remove_values), TARGETS, st.lists(KEYS, max_size=4)),
+    st.tuples(st.just(data.clear_values), TARGETS),
 )
 
 
@@ -67,7 +69,9 @@ class Model:
         self.data: dict[str, dict[str, str]] = {}
 
     def perform(self, verb: Callable[..., Any], *arguments: Any) -> Any:
-        answer, changed = getattr(self, verb.__name__)(*arguments)
+        # The model knows only instances.
+        plain = [each.id if isinstance(each, Target) else each for each in arguments]
+        answer, changed = getattr(self, verb.__name__)(*plain)
         self.revision += changed
         return answer
 
@@ -221,13 +225,13 @@ class LedgerMachine(RuleBasedStateMachine):
         self.runner.run(self.stack.aclose())
         self.runner.run(self._open())
 
-    @rule(instance=INSTANCES, key=KEYS)
-    def read(self, instance: str, key: str) -> None:
-        all_values = self.runner.run(self.extension.read(data.list_values, instance))
-        one = self.runner.run(self.extension.read(data.find_value, instance, key))
+    @rule(holder=TARGETS, key=KEYS)
+    def read(self, holder: Target, key: str) -> None:
+        all_values = self.runner.run(self.extension.read(data.list_values, holder))
+        one = self.runner.run(self.extension.read(data.find_value, holder, key))
         listed = self.runner.run(self.extension.read(instances.list_instances))
 
-        wanted = self.model.data.get(instance, {})
+        wanted = self.model.data.get(holder.id, {})
         text = ",".join(f"{orjson.dumps(key).decode()}:{value}" for key, value in wanted.items())
         assert orjson.dumps(all_values.result).decode() == f"{{{text}}}"
         assert all_values.revision == self.model.revision

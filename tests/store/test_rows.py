@@ -9,37 +9,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuetracker.errors import DatabaseDamaged
+from valuetracker.store.entries import EntryRow, KeyframeRow, decode_records, encode_record
 from valuetracker.store.rows import (
-    ChangeRow,
     CharacterRow,
+    ChatRow,
     DataRow,
     Head,
-    InstanceRow,
-    RevisionRow,
+    HolderRow,
+    PlaceRow,
     values_record,
 )
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
     Head(9, 8, 7, 6, 5, 4, 3, 2, identity="0123456789abcdef"),
-    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 7),
-    InstanceRow(2, 12, "run", "Seraphina.png", "chat", "Run", AT, AT, 7, 1, 12345),
-    DataRow(3, 13, "run", "hp", "50", 7),
-    RevisionRow(7, AT, "user", 4, 2),
+    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 0, 7),
+    HolderRow(
+        *(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT),
+        *(0, 3, 5, 6, 7, 1, 12345),
+    ),
+    DataRow(2, "hp", "50", 13, 7, 8, 1),
+    ChatRow(4, 14, "chat", "parent", "branch", AT, AT, AT, 0, 3, 7),
+    PlaceRow(5, 4, "m1", "0", 6, 2, 7, "hash"),
+    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
+    KeyframeRow(2, 7 << 24, "hp\x1f7"),
 ]
-# A change that has everything, and one of a value without an anchor.
-ANCHORED = ChangeRow(
-    *(5, 7, 3, "merge", '{"a":1}', "50", 13, "parent", "chat", "m1", "0", 1, 1, 0),
-    *("data", "run", "hp"),
-)
-PLAIN = replace(ANCHORED, parent=None, chat_id=None, message_id=None, swipe=None, operand=None)
-COLUMNS = [
-    (row, each.name)
-    for row in (*ROWS, ANCHORED, PLAIN)
-    for each in fields(row)
-    # A swipe is one of a message: without that, it says nothing.
-    if each.name != "checksum" and (row is not PLAIN or each.name != "swipe")
+# The same where everything that may be missing is missing.
+BARE: list[Any] = [
+    CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 1, 0, 7),
+    HolderRow(2, 12, "chat", "4", None, None, None, None, AT, AT),
+    DataRow(2, "hp", None, 0, 7, 8, 1),
+    ChatRow(4, 14, "chat", None, None, AT, AT),
+    PlaceRow(5, 4, "m1", "0", 6, None),
+    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, ""),
 ]
+# What an entry is shown with stands in other rows, under their checksums.
+SHOWN = {"space", "id", "chat_id", "anchor_chat", "message_id", "swipe", "position"}
+
+
+def columns_of(row: Any) -> list[str]:
+    shown = SHOWN if isinstance(row, EntryRow) else set()
+    return [each.name for each in fields(row) if each.name not in shown]
+
+
+COLUMNS = [(row, name) for row in (*ROWS, *BARE) for name in columns_of(row) if name != "checksum"]
 
 
 def name_of(case: Any) -> str:
@@ -52,7 +65,8 @@ def altered(value: Any) -> list[Any]:
         return ["", "x", "null"]
     if isinstance(value, int):
         return [value ^ (1 << bit) for bit in (0, 1, 7, 31)]
-    return [None, "", value + "\0", *(_flipped(value, place) for place in range(len(value)))]
+    flipped = [_flipped(value, place) for place in range(len(value))]
+    return [None, value + "\0", *([""] if value else []), *flipped]
 
 
 def _flipped(text: str, place: int) -> str:
@@ -71,16 +85,16 @@ def test_every_column_is_under_the_checksum(row: Any, column: str) -> None:
         assert other.checksum != sealed.checksum, value
 
 
-@pytest.mark.parametrize("row", [*ROWS, ANCHORED], ids=name_of)
+@pytest.mark.parametrize("row", [*ROWS, *BARE], ids=name_of)
 def test_a_sealed_row_verifies_and_an_altered_one_does_not(row: Any) -> None:
     sealed = replace(row)
     sealed.seal()
 
     assert sealed.verify() is sealed
-    for each in fields(row):
-        for value in altered(getattr(sealed, each.name)):
+    for name in columns_of(row):
+        for value in altered(getattr(sealed, name)):
             with pytest.raises(DatabaseDamaged):
-                replace(sealed, **{each.name: value}).verify()
+                replace(sealed, **{name: value}).verify()
 
 
 @pytest.mark.parametrize("row", [CharacterRow(1, 1, "a", None, AT, AT), ROWS[2]], ids=name_of)
@@ -106,16 +120,54 @@ def test_text_that_moves_from_one_column_to_the_next_is_noticed(
     assert (first.checksum == second.checksum) == (one == other)
 
 
-def test_a_missing_after_is_not_an_empty_one() -> None:
-    gone, empty = replace(PLAIN, after=None), replace(PLAIN, after="")
-    gone.seal()
-    empty.seal()
+def test_a_missing_value_is_not_an_empty_one_or_null() -> None:
+    sums = set()
+    for value in (None, "", "null", '"None"'):
+        row = replace(ROWS[3], value=value)
+        row.seal()
+        sums.add(row.checksum)
 
-    assert gone.checksum != empty.checksum
+    assert len(sums) == 4
+
+
+# Whatever an adopted file may hold: no NUL, which is not let in.
+KEYS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | KEYS, st.lists, max_leaves=5
+).map(lambda value: orjson.dumps(value).decode())
+RECORDS = st.lists(
+    st.tuples(
+        KEYS,
+        st.sampled_from(["set", "merge", "create_instance"]),
+        st.integers(0, 2**39),
+        st.integers(0, 2**62),
+        st.none() | JSON,
+        st.none() | JSON,
+    ),
+    min_size=1,
+)
+
+
+@given(RECORDS)
+def test_changes_are_read_from_an_entry_as_they_were_put_in(records: list[Any]) -> None:
+    text = "\x1e".join(encode_record(*record) for record in records)
+
+    found = decode_records(text)
+
+    assert [tuple(getattr(each, f.name) for f in fields(each)) for each in found] == records
+    assert decode_records("") == []
+
+
+@given(st.dictionaries(KEYS, st.integers(0, 2**39), min_size=1))
+def test_a_keyframe_is_read_as_it_was_made(revisions: dict[str, int]) -> None:
+    frame = KeyframeRow.of(1, 7 << 24, revisions.items())
+
+    assert frame.verify().revisions() == revisions
+    assert frame.revisions() == revisions
 
 
 def make_values(*pairs: tuple[str, str]) -> list[DataRow]:
-    values = [DataRow(place, place, "run", key, text, 1) for place, (key, text) in enumerate(pairs)]
+    values = [DataRow(2, key, text, place, 1, 1, 0) for place, (key, text) in enumerate(pairs)]
     for value in values:
         value.seal()
     return values
@@ -140,15 +192,21 @@ def test_records_are_what_the_api_answers() -> None:
         "createdAt": AT,
         "updatedAt": AT,
     }
-    assert ROWS[2].record() == {
+    assert orjson.loads(ROWS[1].text()) == ROWS[1].record()
+
+
+def test_the_log_keeps_what_makes_an_instance_or_a_chat() -> None:
+    assert orjson.loads(ROWS[2].text()) == {
         "id": "run",
         "characterId": "Seraphina.png",
         "name": "Run",
-        "chatId": "chat",
+        # By its number: the id of a chat may change.
+        "chat": 4,
+        "origin": "older",
         "createdAt": AT,
         "updatedAt": AT,
     }
-    assert orjson.loads(ROWS[2].text()) == ROWS[2].record()
+    assert orjson.loads(ROWS[4].text()) == {"id": "chat", "archived": True, "createdAt": AT}
 
 
 def test_values_are_spliced_in_as_they_are_stored() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from valuetracker import __version__, names, values
 from valuetracker.api.batch import OPERATIONS_PER_BATCH
 from valuetracker.api.feed import LONGEST_WAIT_SECONDS
+from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
 from valuetracker.endpoints import LARGEST_PAGE, TEXT, Call, Document, Endpoint, Field
 from valuetracker.errors import InvalidBody
 from valuetracker.model import Health, Limits, PluginHealth, Pong
@@ -51,6 +52,9 @@ async def limits(call: Call) -> Limits:
         "batchResultBytes": RESULT_BYTES,
         "patchOperations": PATCH_OPERATIONS,
         "patchCopiedBytes": COPIED_BYTES,
+        "chainMessages": names.CHAIN_LENGTH,
+        "processedIds": IDS_PER_CLAIM,
+        "leaseMs": LONGEST_LEASE_MS,
         "pageItems": LARGEST_PAGE,
         "waitSeconds": LONGEST_WAIT_SECONDS,
         "extensionIdLength": names.EXTENSION_ID_LENGTH,
@@ -59,6 +63,7 @@ async def limits(call: Call) -> Limits:
         "chatIdLength": names.CHAT_ID_LENGTH,
         "keyLength": names.KEY_LENGTH,
         "nameLength": names.NAME_LENGTH,
+        "hashLength": names.HASH_LENGTH,
         "headerTextLength": names.HEADER_TEXT_LENGTH,
         "integerMinimum": values.SMALLEST_INTEGER,
         "integerMaximum": values.LARGEST_INTEGER,

@@ -52,7 +52,7 @@ from valuetracker.store.tags import EVERYTHING, Tag, character_tag, chat_tag, ho
 from valuetracker.store.working import WorkingSet
 
 # After how many changes of a holder a keyframe is written, or after as many as it has keys.
-FRAME_CHANGES = 32
+FRAME_CHANGES = 64
 
 ValueChange = SetValue | RemoveValue
 
@@ -214,16 +214,20 @@ class Journal:
         self._entries.append(row)
         holder = entry.holder
         if holder is not None and entry.effect:
-            holder.unframed += len(entry.records)
-            if holder.unframed >= FRAME_CHANGES and holder.unframed >= holder.keys:
-                await self._frame(holder, number)
+            if _is_frame_due(holder, len(entry.records)):
+                await self._rows.list_rows(holder)
+            self._framed(holder, number, len(entry.records))
 
-    async def _frame(self, holder: HolderRow, entry: int) -> None:
+    def _framed(self, holder: HolderRow, entry: int, changes: int) -> None:
+        """Count changes of a holder, and write a keyframe if one is due."""
+        if not _is_frame_due(holder, changes):
+            holder.unframed += changes
+            return
         holder.unframed = 0
         revisions = [
             (row.key, row.revision)
-            for row in await self._rows.list_rows(holder)
-            if row.value is not None
+            for row in self._rows.values[holder.number].rows.values()
+            if row is not None and row.value is not None
         ]
         if holder.shaped:
             revisions.append(("", holder.shaped))
@@ -292,9 +296,8 @@ class Journal:
     def can_set_plainly(
         self, holder: HolderRow, table: Table[str, DataRow], values: dict[str, str]
     ) -> bool:
-        """Whether all rows are known, and no keyframe is due."""
-        changes = holder.unframed + len(values)
-        if changes >= FRAME_CHANGES and changes >= holder.keys + len(values):
+        """Whether all rows it takes are known."""
+        if _is_frame_due(holder, len(values)) and not self._rows.is_complete(holder.number):
             return False
         rows = table.rows
         return all(key in rows for key in values)
@@ -332,11 +335,11 @@ class Journal:
             tags.add((space, id, key))
             records.append(f"{encode_name(key)}\x1fset\x1f{previous}\x1f{place}\x1f{value}\x1f")
         holder.digest = digest
-        holder.unframed += len(records)
         self.logged = True
         self._touch_holder(holder, None, revision)
         self._rows.values_touched(number, weight)
         entry = first_of(revision)
+        self._framed(holder, entry, len(records))
         self._sequence = 1
         changes = BETWEEN_CHANGES.join(records)
         actor, now = self._context.actor, self._now
@@ -524,6 +527,11 @@ class Journal:
         after = None if chat.gone else chat.text()
         entry = await self._enter(chat.number, "chat", chat.id, None, chat)
         entry.records.append(encode_record("", change.op, 0, chat.place, after, None))
+
+
+def _is_frame_due(holder: HolderRow, changes: int) -> bool:
+    unframed = holder.unframed + changes
+    return unframed >= FRAME_CHANGES and unframed >= holder.keys
 
 
 def _where(change: Change) -> tuple[int, Anchor | None] | None:

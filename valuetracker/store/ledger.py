@@ -32,7 +32,6 @@ from valuetracker.errors import (
     DatabaseDamaged,
     RevisionConflict,
     StaleSession,
-    ValueTrackerError,
 )
 from valuetracker.model import now
 from valuetracker.store import statements as sql
@@ -69,7 +68,7 @@ class Written:
     live: bool = True
 
 
-class Withdrawn(ValueTrackerError):
+class Withdrawn(Exception):
     """A request that named a new place and then had nothing to say there."""
 
     def __init__(self, body: bytes) -> None:

@@ -211,6 +211,10 @@ class WorkingSet:
         self._touched_values[holder] = self.values[holder]
         self._weight += weight
 
+    def is_complete(self, holder: int) -> bool:
+        """Whether all rows of a holder are known."""
+        return holder in self._complete
+
     async def list_rows(self, holder: HolderRow) -> list[DataRow]:
         """All keys that a holder has or had, by place."""
         table = self.table(holder.number)
