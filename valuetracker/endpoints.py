@@ -7,7 +7,7 @@ say, once, how a piece of a request is read, refused and described.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -105,10 +105,22 @@ NAME = Kind(
     {"type": "string", "maxLength": names.NAME_LENGTH},
     lambda value: names.check_name(_text(value, InvalidName, "name")),
 )
+CHECKPOINT_NAME = _id_kind("checkpoint")
 TEXT = Kind({"type": "string"}, lambda value: _text(value, InvalidBody, "text"))
 FLAG = Kind({"type": "boolean"}, _parse_flag)
 # A verb is given the canonical text, never the value itself.
 VALUE = Kind({"description": "Any JSON value."}, values.canonical)
+
+
+def object_kind() -> Kind:
+    """An object of anything, given as canonical text."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, dict):
+            raise InvalidBody("This must be an object.")
+        return values.canonical(value)
+
+    return Kind({"type": "object"}, parse)
 
 
 def _parse_at(text: str) -> int | str:
@@ -185,6 +197,8 @@ PATH_KINDS = {
     "version": TEXT,
     "set": _id_kind("set"),
     "id": _id_kind("processed", names.CHAT_ID_LENGTH),
+    "operation": _id_kind("operation"),
+    "checkpoint": CHECKPOINT_NAME,
 }
 
 
@@ -241,6 +255,10 @@ class Endpoint:
     # Whether `If-Match` can guard it.
     conditional: bool = True
     status: int = 200
+    # Other statuses of success, and what they answer.
+    also: Mapping[int, Any] = field(default_factory=dict)
+    # Whether a body may be left out, which is as good as an empty object.
+    body_optional: bool = False
     at_root: bool = False
 
     @property

@@ -11,11 +11,14 @@ Every failure a caller can be told about, as one family.
     ├── NotFound              404
     │   ├── RouteNotFound, ExtensionNotRegistered
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
-    │   └── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
+    │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
+    │   └── OperationNotFound, CheckpointNotFound
     ├── MethodNotAllowed      405
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
+    │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending
+    │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
     │   └── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
     ├── Compacted             410
     ├── RevisionConflict      412
@@ -281,6 +284,18 @@ class ProcessedNotFound(NotFound):
     code = "processed_not_found"
 
 
+class OperationNotFound(NotFound):
+    """Operation not found"""
+
+    code = "operation_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """Checkpoint not found"""
+
+    code = "checkpoint_not_found"
+
+
 class MethodNotAllowed(ValueTrackerError):
     """This route does not take that method."""
 
@@ -341,6 +356,57 @@ class ChatExists(Conflict):
     """A chat of that id exists already."""
 
     code = "chat_exists"
+
+
+class OperationExists(Conflict):
+    """An operation of that id exists already."""
+
+    code = "operation_exists"
+
+
+class IllegalMove(Conflict):
+    """The operation has ended."""
+
+    code = "illegal_move"
+    hint = "What has ended stays as it is; add another operation."
+
+
+class StaleClaim(Conflict):
+    """The claim is no longer the operation's."""
+
+    code = "stale_claim"
+    hint = "Its lease has run out, or somebody else has it. Claim again."
+
+
+class OperationsPending(Conflict):
+    """There are operations in the queue."""
+
+    code = "operations_pending"
+
+
+class CheckpointExists(Conflict):
+    """A checkpoint of that name exists already."""
+
+    code = "checkpoint_exists"
+
+
+class CheckpointWaiting(Conflict):
+    """The checkpoint has not been made yet."""
+
+    code = "checkpoint_waiting"
+    hint = "It will be, when the last operation of the chat has ended."
+
+
+class CheckpointFailed(Conflict):
+    """The checkpoint could not be made."""
+
+    code = "checkpoint_failed"
+
+
+class CheckpointInvalid(Conflict):
+    """The checkpoint does not agree with the log."""
+
+    code = "checkpoint_invalid"
 
 
 class TypeConflict(Conflict):

@@ -210,6 +210,117 @@ class OperationCounts(TypedDict):
     retrying: int
 
 
+class Operation(TypedDict):
+    """A piece of work in progress."""
+
+    id: str
+    type: str
+    status: str
+    stage: str | None
+    data: Any
+    priority: int
+    claim: str | None
+    leaseUntil: str | None
+    createdAt: str
+    updatedAt: str
+
+
+class Cleanup(TypedDict):
+    """The active operations that were removed because nobody had touched them."""
+
+    removedCount: int
+    ids: list[str]
+
+
+class RowCounts(TypedDict):
+    """How many rows a chat has: keys of its own, instances, their keys, versions, ids."""
+
+    data: int
+    instances: int
+    values: int
+    series: int
+    processed: int
+
+
+class CheckpointSummary(TypedDict):
+    """A checkpoint in short."""
+
+    name: str
+    status: str
+    revision: int | None
+    messageId: str | None
+    createdAt: str
+
+
+class CheckpointListed(CheckpointSummary):
+    """A checkpoint without the state it records."""
+
+    digest: str | None
+    rows: RowCounts | None
+    expect: Any
+    meta: Any
+    warnings: list[str]
+
+
+class Checkpoint(CheckpointListed):
+    """A name for a revision of a chat, and the record it is checked by."""
+
+    state: Any
+
+
+class CheckpointWaiting(TypedDict):
+    """It will be made when the last operation has ended."""
+
+    name: str
+    status: str
+
+
+class Validation(TypedDict):
+    """Whether a checkpoint agrees with the log; what merely differs is a warning."""
+
+    success: bool
+    validated: bool
+    errors: list[str]
+    warnings: list[str]
+
+
+class CheckpointRestored(TypedDict):
+    """The report, the revision that led back, and how many values it changed."""
+
+    success: bool
+    errors: list[str]
+    warnings: list[str]
+    revision: int
+    changed: int
+
+
+class Branch(TypedDict):
+    """A new chat, what it was made of, and the new ids of its instances by the old."""
+
+    chatId: str
+    parent: str
+    parentRevision: int
+    rows: RowCounts
+    instances: dict[str, str]
+
+
+class Relative(TypedDict):
+    """A chat in a lineage, and where the branch left its parent."""
+
+    chatId: str
+    messageId: str | None
+    checkpoint: str | None
+    createdAt: str
+
+
+class Lineage(TypedDict):
+    """What a chat is a branch of, nearest first, and the branches it has."""
+
+    chatId: str
+    ancestors: list[Relative]
+    branches: list[Relative]
+
+
 class ChatState(TypedDict):
     """All that a chat holds."""
 
@@ -221,7 +332,7 @@ class ChatState(TypedDict):
     instances: list[FullInstance]
     series: dict[str, SeriesSummary]
     processed: dict[str, int]
-    checkpoints: list[Any]
+    checkpoints: list[CheckpointSummary]
     operations: OperationCounts
     warnings: list[str]
 

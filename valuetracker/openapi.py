@@ -200,6 +200,11 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             schema = schema_of(endpoint.returns, schemas)
             success["content"] = {"application/json": {"schema": schema}}
     responses: dict[str, Any] = {str(endpoint.status): success}
+    for status, kind in endpoint.also.items():
+        responses[str(status)] = {"description": endpoint.summary}
+        if kind is not None:
+            schema = schema_of(kind, schemas)
+            responses[str(status)]["content"] = {"application/json": {"schema": schema}}
     if endpoint.methods == ("GET",) and endpoint.extension in ("header", "path"):
         responses["304"] = {"description": "It is still what `If-None-Match` names."}
     by_status: dict[int, list[type[ValueTrackerError]]] = {}

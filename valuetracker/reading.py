@@ -185,6 +185,8 @@ def _pair(pair: bytes) -> tuple[bytes, bytes]:
 
 
 def read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
+    if endpoint.body_optional and not request.body:
+        return
     call.media_type = _check_media_type(request.headers)
     document = parse(request.body)
     if isinstance(endpoint.body, AnyDocument):

@@ -150,7 +150,9 @@ def _endpoint_markdown(endpoint: Endpoint) -> str:
         lines += ["Body:", "", *(_field_markdown(each) for each in endpoint.body), ""]
     if endpoint.query:
         lines += ["Query:", "", *(_field_markdown(each) for each in endpoint.query), ""]
-    lines += [f"Answers `{endpoint.status}` {_type_name(endpoint.returns)}.", ""]
+    answers = {endpoint.status: endpoint.returns, **endpoint.also}
+    told = (f"`{status}` {_type_name(kind)}" for status, kind in answers.items())
+    lines += [f"Answers {', or '.join(told)}.", ""]
     if endpoint.raises:
         refused = ", ".join(f"`{each.status} {each.code}`" for each in endpoint.raises)
         lines += [f"Refuses with {refused}.", ""]
@@ -183,8 +185,9 @@ def _records_markdown(sections: Sections) -> str:
     schemas: dict[str, Any] = {}
     for endpoints in sections.values():
         for endpoint in endpoints:
-            if endpoint.returns not in (None, Document, Stream):
-                schema_of(endpoint.returns, schemas)
+            for kind in (endpoint.returns, *endpoint.also.values()):
+                if kind not in (None, Document, Stream):
+                    schema_of(kind, schemas)
     lines = ["## Records", ""]
     for name in sorted(schemas):
         schema = schemas[name]

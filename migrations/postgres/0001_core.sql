@@ -220,6 +220,45 @@ CREATE TABLE {schema}.claims (
 
 CREATE UNIQUE INDEX claims_by_key ON {schema}.claims (chat, md5(key));
 
+-- One row is one operation: work in progress of a chat. `lease` and `touched` are milliseconds
+-- since 1970.
+CREATE TABLE {schema}.operations (
+    chat       BIGINT NOT NULL,
+    id         TEXT COLLATE "C" NOT NULL,
+    number     BIGINT NOT NULL,
+    type       TEXT COLLATE "C" NOT NULL,
+    status     TEXT COLLATE "C" NOT NULL,
+    stage      TEXT COLLATE "C",
+    data       TEXT COLLATE "C" NOT NULL,
+    priority   BIGINT NOT NULL,
+    claim      TEXT COLLATE "C",
+    lease      BIGINT,
+    created_at TEXT COLLATE "C" NOT NULL,
+    updated_at TEXT COLLATE "C" NOT NULL,
+    touched    BIGINT NOT NULL,
+    checksum   BIGINT NOT NULL,
+    PRIMARY KEY (chat, id)
+);
+
+-- One row is one checkpoint: a name for a revision of a chat, or for a message at one, and a
+-- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`.
+CREATE TABLE {schema}.checkpoints (
+    chat       BIGINT NOT NULL,
+    name       TEXT COLLATE "C" NOT NULL,
+    number     BIGINT NOT NULL,
+    status     TEXT COLLATE "C" NOT NULL,
+    revision   BIGINT NOT NULL,
+    message_id TEXT COLLATE "C",
+    digest     TEXT COLLATE "C" NOT NULL,
+    expect     TEXT COLLATE "C",
+    meta       TEXT COLLATE "C",
+    warnings   TEXT COLLATE "C" NOT NULL,
+    state      TEXT COLLATE "C" NOT NULL,
+    created_at TEXT COLLATE "C" NOT NULL,
+    checksum   BIGINT NOT NULL,
+    PRIMARY KEY (chat, name)
+);
+
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
 CREATE TABLE {schema}.requests (

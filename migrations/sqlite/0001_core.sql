@@ -215,6 +215,45 @@ CREATE TABLE claims (
     PRIMARY KEY (chat, key)
 ) STRICT, WITHOUT ROWID;
 
+-- One row is one operation: work in progress of a chat. `lease` and `touched` are milliseconds
+-- since 1970.
+CREATE TABLE operations (
+    chat       INTEGER NOT NULL,
+    id         TEXT NOT NULL,
+    number     INTEGER NOT NULL,
+    type       TEXT NOT NULL,
+    status     TEXT NOT NULL,
+    stage      TEXT,
+    data       TEXT NOT NULL,
+    priority   INTEGER NOT NULL,
+    claim      TEXT,
+    lease      INTEGER,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    touched    INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL,
+    PRIMARY KEY (chat, id)
+) STRICT, WITHOUT ROWID;
+
+-- One row is one checkpoint: a name for a revision of a chat, or for a message at one, and a
+-- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`.
+CREATE TABLE checkpoints (
+    chat       INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    number     INTEGER NOT NULL,
+    status     TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    message_id TEXT,
+    digest     TEXT NOT NULL,
+    expect     TEXT,
+    meta       TEXT,
+    warnings   TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    checksum   INTEGER NOT NULL,
+    PRIMARY KEY (chat, name)
+) STRICT, WITHOUT ROWID;
+
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
 CREATE TABLE requests (

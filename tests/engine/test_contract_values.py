@@ -72,16 +72,16 @@ async def test_every_value_reads_back_letter_by_letter(bench: Bench, database: D
 async def test_the_longest_ids_and_keys_are_kept_whole(
     bench: Bench, database: Database, first: int, last: int
 ) -> None:
-    instance, character = random_text(256, first, last), random_text(256, first, last)[::-1]
+    id, character = random_text(256, first, last), random_text(256, first, last)[::-1]
     chat, key = random_text(512, first, last), random_text(1024, first, last)
 
-    await write(database, put_instance, instance, character, random_text(256, first, last), chat)
-    await write(database, set_value, instance, key, "1")
+    await write(database, put_instance, id, character, random_text(256, first, last), chat)
+    await write(database, set_value, instance(id), key, "1")
 
-    assert orjson.loads(orjson.dumps(await read(database, list_values, instance))) == {key: 1}
+    assert orjson.loads(orjson.dumps(await read(database, list_values, instance(id)))) == {key: 1}
     (found,) = await read(database, list_instances, None, chat)
-    assert (found["id"], found["characterId"], found["chatId"]) == (instance, character, chat)
-    assert (await bench.recount())["data"] == {instance: {key: "1"}}
+    assert (found["id"], found["characterId"], found["chatId"]) == (id, character, chat)
+    assert (await bench.recount())["data"] == {id: {key: "1"}}
 
 
 async def test_names_are_told_apart_and_ordered_byte_by_byte(

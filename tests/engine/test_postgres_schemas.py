@@ -112,7 +112,17 @@ async def test_a_search_path_that_leads_elsewhere_changes_nothing(
 ) -> None:
     name = database_of(url)
     tables = (
-        *("file", "head", "characters", "holders", "members", "data", "entries", "keyframes"),
+        *(
+            "file",
+            "head",
+            "characters",
+            "holders",
+            "members",
+            "data",
+            "entries",
+            "keyframes",
+            "taken",
+        ),
         *("chats", "aliases", "places", "flips", "sessions", "claims", "requests", "extensions"),
     )
     postgres.execute("CREATE SCHEMA decoy", name)

@@ -20,6 +20,7 @@ TABLES = {
     "members": f"SELECT {sql.names(sql.MEMBERS)} FROM {{}}.members",
     "data": f"SELECT {sql.names(sql.DATA)} FROM {{}}.data ORDER BY place",
     "entries": f"SELECT {sql.names(sql.ENTRIES)} FROM {{}}.entries ORDER BY entry",
+    "taken": f"SELECT {sql.names(sql.ENTRIES)} FROM {{}}.taken",
     "keyframes": f"SELECT {sql.names(sql.KEYFRAMES)} FROM {{}}.keyframes",
     "chats": f"SELECT {sql.names(sql.CHATS)} FROM {{}}.chats ORDER BY place",
     "aliases": f"SELECT {sql.names(sql.ALIASES)} FROM {{}}.aliases",
@@ -43,6 +44,7 @@ class Contents:
     members: list[rows.MemberRow]
     data: list[rows.DataRow]
     entries: list[EntryRow]
+    taken: list[EntryRow]
     keyframes: list[KeyframeRow]
     chats: list[rows.ChatRow]
     aliases: list[rows.AliasRow]
@@ -60,6 +62,7 @@ class Contents:
             [rows.MemberRow(*row) for row in found["members"]],
             [rows.DataRow(*row).verify() for row in found["data"]],
             [EntryRow(*row).verify() for row in found["entries"]],
+            [EntryRow(*row).verify() for row in found["taken"]],
             [KeyframeRow(*row).verify() for row in found["keyframes"]],
             [rows.ChatRow(*row).verify() for row in found["chats"]],
             [rows.AliasRow(*row) for row in found["aliases"]],

@@ -15,6 +15,7 @@ from valuetracker.store import rows
 
 # What is there, as plain texts: characters, instances and values by id, each in its order.
 State = dict[str, Any]
+Subject = rows.CharacterRow | rows.HolderRow | rows.ChatRow
 
 
 def recount(path: Path, from_revision: int = 1) -> State:
@@ -72,11 +73,11 @@ def _check_counts(contents: Contents) -> None:
 def _check_numbers(contents: Contents) -> None:
     """That every number was given to one thing, and every place."""
     head = contents.head
-    subjects = [*contents.characters, *contents.holders, *contents.chats]
+    subjects: list[Subject] = [*contents.characters, *contents.holders, *contents.chats]
     numbers = [row.number for row in subjects] + [row.place for row in contents.places]
     assert sorted(numbers) == list(range(1, head.number + 1))
     values = [row for row in contents.data if row.value is not None]
-    places = [row.place for row in [*subjects, *values]]
+    places = [row.place for row in subjects] + [row.place for row in values]
     assert len(set(places)) == len(places)
     assert all(0 < place <= head.place for place in places)
 
@@ -92,6 +93,7 @@ def _check_holders(contents: Contents) -> None:
             assert holder.space in ("chat", "series", "processed")
             assert (holder.id, holder.character_id, holder.shaped) == (str(holder.chat), None, 0)
     assert {row.holder for row in contents.data} <= {row.number for row in contents.holders}
+    assert {row.subject for row in contents.taken} <= {row.number for row in contents.holders}
     assert {row.chat for row in contents.aliases} <= set(chats)
     assert all(row.place == 0 for row in contents.data if row.value is None)
 
@@ -109,7 +111,7 @@ def _check_revisions(contents: Contents, from_revision: int) -> None:
 
 def _check_subjects(contents: Contents, retold: Retold) -> None:
     """That characters, holders and chats are what the log says, since when it says."""
-    subjects: list[rows.CharacterRow | rows.HolderRow | rows.ChatRow] = [
+    subjects: list[Subject] = [
         *contents.characters,
         *(row for row in contents.holders if row.space == "instance"),
         *contents.chats,
@@ -124,7 +126,8 @@ def _check_subjects(contents: Contents, retold: Retold) -> None:
         if place.chat and place.place in flipped:
             latest = max(retold.touched.get(place.chat, 0), flipped[place.place])
             retold.touched[place.chat] = latest
-    for each in [*contents.characters, *contents.holders, *contents.chats]:
+    rooms = [row for row in contents.holders if row.space != "instance"]
+    for each in [*subjects, *rooms]:
         assert retold.agree(each.revision, retold.touched.get(each.number, 0))
     for holder in contents.holders:
         shape = retold.keys.get(holder.number, {}).get("")
@@ -157,13 +160,17 @@ def _check_places(contents: Contents, retold: Retold) -> None:
     """That places stand where they were last put, one of each message."""
     oldest, head = contents.head.oldest, contents.head.revision
     flips = {row.place: row.position for row in contents.flips}
+    branches = {row.number for row in contents.chats if row.parent is not None}
     for place in contents.places:
         if place.chat:
-            assert place.position == flips[place.place]
-        written = retold.written.get(place.place, 0)
-        assert place.written == written or 0 < place.written <= oldest
+            assert place.position == flips.get(place.place)
+        if place.chat not in branches:
+            # A branch takes its places over as they are.
+            assert place.place in flips or not place.chat
+            written = retold.written.get(place.place, 0)
+            assert place.written == written or 0 < place.written <= oldest
         assert 0 < place.seen <= head
-    assert set(flips) == {place.place for place in contents.places if place.chat}
+    assert set(flips) <= {place.place for place in contents.places if place.chat}
     assert all(0 < row.revision <= head for row in contents.flips)
     visible = [row for row in contents.places if row.chat and row.position is not None]
     assert len({(row.chat, row.position) for row in visible}) == len(visible)

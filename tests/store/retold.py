@@ -52,6 +52,11 @@ class Retold:
         # By place, the revision of the first entry there.
         self.written: dict[int, int] = {}
         self._highest = 0
+        for entry in sorted(contents.taken, key=lambda entry: entry.entry):
+            # What a branch took over: it is spoken of, and has no effect yet.
+            for record in entry.records:
+                keys = self.keys.setdefault(entry.subject, {})
+                keys[record.key] = Told(last=entry.revision, anchored=1)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
             self._tell_revision(revision, list(entries))
         assert not self._frames, "each belongs to an entry of its holder"
@@ -103,14 +108,26 @@ class Retold:
         if not entry.effect:
             return
         self.touched[subject] = entry.revision
+        if any(record.op == "rename_chat" for record in entry.records):
+            # Whatever names the chat is read differently now.
+            for number in self.keys:
+                if number in self._holders and self._chat_of(number) == subject:
+                    self.touched[number] = entry.revision
         if holder is not None:
             now = keys.get("", before)
-            chat = now.chat or before.chat if holder.space == "instance" else holder.chat
+            # One that goes is still where it was.
+            gone = holder.space == "instance" and now.after is None
+            chat = before.chat if gone else self._chat_of(subject)
             assert chat is None or entry.chat == chat
             self._touch(entry, chat)
             if any(not record.key for record in entry.records):
                 self._belong(entry, before, now)
             self._check_frame(entry, keys, len(entry.records))
+
+    def _chat_of(self, number: int) -> int | None:
+        """Where a holder is now; rooms never leave."""
+        row = self._holders[number]
+        return self.keys[number][""].chat if row.space == "instance" else row.chat
 
     def _tell_record(self, entry: EntryRow, keys: dict[str, Told], record: Record) -> None:
         told = keys.setdefault(record.key, Told(anchored=None if self._folds else 0))
@@ -129,10 +146,9 @@ class Retold:
             assert (record.after, record.place) == (None, 0)
             told.anchored = 1
             return
-        if (place is not None and place.chat) or record.op == "restore":
+        if place is not None and place.chat:
+            # It stays so: what was asked for at a place can come back.
             told.anchored = 1
-        elif record.op in ("set", "remove", "adopt"):
-            told.anchored = 0
         if record.after is None:
             assert record.place == 0 or not record.key
         elif told.after is not None:

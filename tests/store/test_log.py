@@ -20,7 +20,14 @@ from valuetracker.settings import Settings
 from valuetracker.store.changes import Context
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.compaction import Keep, compact
-from valuetracker.store.data import merge_values, override_values, remove_value, set_value
+from valuetracker.store.data import (
+    clear_values,
+    list_values,
+    merge_values,
+    override_values,
+    remove_value,
+    set_value,
+)
 from valuetracker.store.entries import first_of, last_of
 from valuetracker.store.extension import Extension
 from valuetracker.store.extensions import Extensions
@@ -41,7 +48,7 @@ from valuetracker.store.log import (
 from valuetracker.store.memory import Memory
 from valuetracker.store.rows import HolderRow
 from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.targets import instance
+from valuetracker.store.targets import chat, instance
 
 SWORD = instance("sword")
 SWORD2 = instance("sword2")
@@ -232,6 +239,20 @@ async def test_the_state_is_the_same_with_keyframes_and_without(
         assert present[0] == present[1]
         assert list(expected[at].items()) == [(each.key, each.after) for each in present[0]]
         assert framed[at].get("") == plain[at].get("")
+
+
+async def test_a_keyframe_of_what_has_been_emptied_says_that_nothing_is_there(
+    extension: Extension, tmp_path: Path
+) -> None:
+    target = chat("chat")
+    values = {f"key {number}": "1" for number in range(FRAME_CHANGES)}
+    await extension.write(merge_values, target, values)
+    emptied = await extension.write(clear_values, target)
+    await extension.write(set_value, target, "more", "2")
+
+    for at, count in ((emptied.revision - 1, FRAME_CHANGES), (emptied.revision, 0)):
+        assert len(await extension.read_result(list_values, target, at)) == count
+    recount(tmp_path / "demo.db")
 
 
 async def test_folding_keeps_the_state_at_the_cutoff_and_above(

@@ -10,97 +10,52 @@ the log; the log of the branch itself begins with one `branch` per value.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import orjson
 
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import ChatExists, ChatNotFound
+from valuetracker.model import Branch, Lineage, Relative
 from valuetracker.names import ID_LENGTH
 from valuetracker.store import statements as sql
-from valuetracker.store.chain import Chain, limit_of
 from valuetracker.store.changes import Change, PutCharacter, PutInstance, SetValue
+from valuetracker.store.checkpoints import find_ready, measure_now
 from valuetracker.store.entries import (
     BETWEEN_CHANGES,
     DERIVED,
-    DROPPED,
     FLIPPABLE,
     EntryRow,
     Record,
     encode_record,
 )
-from valuetracker.store.holding import make_room
+from valuetracker.store.holding import enter_chat, make_room
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import Moment, chat_instances_at
+from valuetracker.store.log import chat_instances_at, find_moment, shape_at
+from valuetracker.store.queue import guard
 from valuetracker.store.replay import Replay, is_live
 from valuetracker.store.rooms import ROOMS
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
+from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.story import make_chat
+from valuetracker.store.views import View, view_of
 
 SELECT_SOURCES = sql.entries("WHERE entries.subject = :subject ORDER BY entry")
 SELECT_TAKEN_SOURCES = sql.taken("WHERE entries.subject = :subject ORDER BY entry")
 
 
-@dataclass(slots=True)
-class Point:
-    """
-    Where a branch leaves its parent.
-
-    `positions` are the places it knows, by their numbers in the parent, each with its
-    position in the chain or None if it is hidden. Unanchored changes are taken if they were
-    made before `limit`, anchored ones up to `revision`.
-    """
-
-    limit: int
-    revision: int
-    positions: dict[int, int | None] = field(default_factory=dict)
-
-    def takes(self, entry: EntryRow, parent: ChatRow, oldest: int) -> bool:
-        if entry.standing == DROPPED:
-            return False
-        if not entry.is_flippable:
-            # What was folded has lost its number; it was before whatever is known.
-            return entry.revision < self.limit or entry.revision <= oldest
-        return (
-            entry.anchor_chat == parent.number
-            and entry.place in self.positions
-            and entry.revision <= self.revision
-        )
-
-
-def point_now(chain: Chain, revision: int) -> Point:
-    """The parent as it is."""
-    positions = {place.place: place.position for place in chain.places.values()}
-    return Point(revision + 1, revision, positions)
-
-
-def point_of_message(chain: Chain, message_id: str, revision: int) -> Point:
-    """The parent as of a message of its visible chain."""
-    order = chain.order()
-    limit = limit_of(order, message_id)
-    point = Point(revision + 1 if limit is None else limit, revision)
-    last = chain.visible[message_id].position or 0
-    for place in chain.places.values():
-        shown = chain.visible.get(place.message_id)
-        if shown is None:
-            # A message that is hidden comes before the point if it was seen before.
-            if place.seen < point.limit:
-                point.positions[place.place] = None
-        elif (shown.position or 0) <= last:
-            point.positions[place.place] = place.position
-    return point
-
-
-async def take_over(tx: Ledger, chat: ChatRow, parent: ChatRow, point: Point) -> dict[str, str]:
+async def take_over(tx: Ledger, chat: ChatRow, view: View) -> dict[str, str]:
     """Make a new chat a branch of another; the new ids of its instances, by the old."""
-    places = await _take_places(tx, chat, parent, point)
+    parent = view.chat
+    places = await _take_places(tx, chat, view)
     takings: list[_Taking] = []
     for space in ROOMS:
         room = await tx.find_holder(space, str(parent.number))
         if room is not None:
             target = await make_room(tx, chat, space)
-            takings.append(_Taking(tx, room, target, chat, parent, point, places))
-    oldest = (await tx.load_head()).oldest
-    moment = Moment(max(min(point.limit, point.revision + 1) - 1, oldest))
+            takings.append(_Taking(tx, room, target, chat, view, places))
     ids: dict[str, str] = {}
-    for former in await chat_instances_at(tx, parent.number, moment):
+    for former in await chat_instances_at(tx, parent.number, view.moment):
         record = former.record
         ids[record["id"]] = await _new_id(tx, record["id"])
         changes: list[Change] = []
@@ -120,26 +75,24 @@ async def take_over(tx: Ledger, chat: ChatRow, parent: ChatRow, point: Point) ->
         await tx.apply(changes)
         instance = await tx.find_instance(ids[record["id"]])
         assert instance is not None
-        takings.append(_Taking(tx, former.holder, instance, chat, parent, point, places))
+        takings.append(_Taking(tx, former.holder, instance, chat, view, places))
     for taking in takings:
-        await taking.take(oldest)
+        await taking.take()
     replay = Replay(tx)
     for taking in takings:
         await taking.make_values(replay)
     return ids
 
 
-async def _take_places(
-    tx: Ledger, chat: ChatRow, parent: ChatRow, point: Point
-) -> dict[int, PlaceRow]:
+async def _take_places(tx: Ledger, chat: ChatRow, view: View) -> dict[int, PlaceRow]:
     """The branch's own places, by the numbers of those they were."""
     head = await tx.load_head()
     await tx.load_chain(chat.number)
     revision = await tx.change_chain(chat)
     found: dict[int, PlaceRow] = {}
-    for old in (await tx.load_chain(parent.number)).places.values():
-        if old.place in point.positions:
-            position = point.positions[old.place]
+    for old in (await tx.load_chain(view.chat.number)).places.values():
+        if old.place in view.positions:
+            position = view.positions[old.place]
             place = PlaceRow(
                 head.next_number(), chat.number, old.message_id, old.swipe, old.seen, position,
                 old.written, old.hash,
@@ -168,28 +121,26 @@ class _Taking:
         old: HolderRow,
         new: HolderRow,
         chat: ChatRow,
-        parent: ChatRow,
-        point: Point,
+        view: View,
         places: dict[int, PlaceRow],
     ) -> None:
         self._tx = tx
         self._old = old
         self._new = new
         self._chat = chat
-        self._parent = parent
-        self._point = point
+        self._view = view
         self._places = places
         # The revision that spoke of each key last, in the order in which keys came.
         self._last: dict[str, int] = {}
         # Where in its new entry a change stands that stood elsewhere in the old one.
         self._indexes: dict[tuple[int, int], int] = {}
 
-    async def take(self, oldest: int) -> None:
+    async def take(self) -> None:
         taken: list[EntryRow] = []
         for statement in (SELECT_TAKEN_SOURCES, SELECT_SOURCES):
             for row in await self._tx.fetch_all(statement, subject=self._old.number):
                 entry = EntryRow(*row).verify()
-                if self._point.takes(entry, self._parent, oldest):
+                if self._view.takes(entry):
                     copy = self._copy(entry)
                     if copy is not None:
                         taken.append(copy)
@@ -252,3 +203,100 @@ class _Taking:
 
 def _place(item: tuple[int, Change]) -> int:
     return item[0]
+
+
+# The verbs
+
+
+@dataclass(slots=True, frozen=True)
+class Start:
+    """Where a branch leaves its parent: one of these, or as it is now."""
+
+    checkpoint: str | None = None
+    revision: int | None = None
+    message_id: str | None = None
+
+
+async def branch_chat(tx: Ledger, parent_id: str, chat_id: str, start: Start) -> Branch:
+    parent = await enter_chat(tx, parent_id)
+    if parent is None:
+        raise ChatNotFound()
+    if await tx.find_chat(chat_id) is not None:
+        raise ChatExists()
+    await guard(tx, parent, "create branch")
+    view = await _view(tx, parent, start)
+    chat = await make_chat(tx, chat_id)
+    ids = await begin_branch(tx, chat, view, start.checkpoint)
+    rows = (await measure_now(tx, chat))[1]
+    return {
+        "chatId": chat.id,
+        "parent": parent.id,
+        "parentRevision": view.revision,
+        "rows": rows,
+        "instances": ids,
+    }
+
+
+async def _view(tx: Ledger, parent: ChatRow, start: Start) -> View:
+    if start.checkpoint is not None:
+        row = await find_ready(tx, parent, start.checkpoint)
+        return await view_of(tx, parent, row.revision, row.message_id)
+    if start.revision is not None:
+        moment = await find_moment(tx, start.revision)
+        shape = await shape_at(tx, parent.number, moment)
+        if shape is None or shape.after is None:
+            raise ChatNotFound("The chat did not exist at that revision.")
+        return await view_of(tx, parent, moment.revision)
+    return await view_of(tx, parent, None, start.message_id)
+
+
+async def begin_branch(
+    tx: Ledger, chat: ChatRow, view: View, checkpoint: str | None = None
+) -> dict[str, str]:
+    """Make a new chat a branch; the new ids of its instances, by the old."""
+    chat.parent = view.chat.number
+    origin = {"checkpoint": checkpoint, "messageId": view.message_id, "createdAt": tx.now}
+    chat.origin = orjson.dumps(origin).decode()
+    tx.put_chat(chat)
+    return await take_over(tx, chat, view)
+
+
+SELECT_BRANCHES = Statement(
+    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats"
+    " WHERE parent = :parent AND gone = 0 ORDER BY place"
+)
+
+
+async def get_lineage(tx: Snapshot, chat_id: str) -> Lineage | None:
+    chat = await tx.find_chat(chat_id)
+    if chat is None:
+        return None
+    tx.etag = None
+    ancestors: list[Relative] = []
+    child = chat
+    while child.parent is not None:
+        row = await tx.fetch_one(sql.SELECT_CHAT_BY_NUMBER, number=child.parent)
+        if row is None:
+            break
+        parent = ChatRow(*row).verify()
+        ancestors.append(_relative(parent.id, child))
+        child = parent
+    branches = [
+        ChatRow(*row).verify() for row in await tx.fetch_all(SELECT_BRANCHES, parent=chat.number)
+    ]
+    return {
+        "chatId": chat.id,
+        "ancestors": ancestors,
+        "branches": [_relative(branch.id, branch) for branch in branches],
+    }
+
+
+def _relative(chat_id: str, branch: ChatRow) -> Relative:
+    """A chat of the lineage, and where the branch between the two begins."""
+    origin = orjson.loads(branch.origin or "{}")
+    return {
+        "chatId": chat_id,
+        "messageId": origin.get("messageId"),
+        "checkpoint": origin.get("checkpoint"),
+        "createdAt": origin.get("createdAt", branch.created_at),
+    }

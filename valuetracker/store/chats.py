@@ -12,7 +12,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists, ChatNotFound, DatabaseDamaged
 from valuetracker.model import Chat, OpenedChat, Reconciled, Success
 from valuetracker.store import statements as sql
-from valuetracker.store.branches import point_now, point_of_message, take_over
+from valuetracker.store.branches import begin_branch
 from valuetracker.store.chain import Name
 from valuetracker.store.changes import Change, ChangeChat, RemoveValue, SetValue
 from valuetracker.store.contents import contents_now, origin_record, state_record
@@ -22,11 +22,14 @@ from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.instances import removal_of
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import Reader
+from valuetracker.store.queue import count_operations
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.rows import AliasRow, ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import Turn, make_chat, turn_to
 from valuetracker.store.tags import chat_tag
+from valuetracker.store.views import view_of
+from valuetracker.store.work import sweep
 
 SELECT_CHATS = Statement(
     f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
@@ -101,6 +104,7 @@ async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
         await tx.apply([ChangeChat(chat, "update_chat")])
     if opening.defaults:
         await _set_defaults(tx, chat, opening.defaults)
+    await sweep(tx, chat)
     session = secrets.token_urlsafe(18)
     await tx.execute(DELETE_SESSION_OF_CLIENT, client=opening.client)
     await tx.execute(
@@ -118,19 +122,14 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
         return [f"There is no chat {parent_id}: this one begins empty."]
     warnings: list[str] = []
     chain = await tx.load_chain(parent.number)
-    revision = (await tx.load_head()).revision
     if message_id is not None and message_id not in chain.visible:
         warnings.append(f"Message {message_id} is not visible in {parent.id}: taken as it is now.")
         message_id = None
-    point = (
-        point_now(chain, revision)
-        if message_id is None
-        else point_of_message(chain, message_id, revision)
-    )
-    chat.parent = parent.number
-    chat.origin = orjson.dumps({"messageId": message_id, "createdAt": tx.now}).decode()
-    tx.put_chat(chat)
-    await take_over(tx, chat, parent, point)
+    counts = await count_operations(tx, parent)
+    if any(counts.values()):
+        warnings.append(f"Operations of {parent.id} are still under way: they are not taken over.")
+    view = await view_of(tx, parent, None, message_id)
+    await begin_branch(tx, chat, view)
     return warnings
 
 
@@ -290,6 +289,8 @@ PURGE_CHAT = (
     Statement("DELETE FROM {schema}.sessions WHERE chat = :number"),
     Statement("DELETE FROM {schema}.claims WHERE chat = :number"),
     Statement("DELETE FROM {schema}.aliases WHERE chat = :number"),
+    Statement("DELETE FROM {schema}.operations WHERE chat = :number"),
+    Statement("DELETE FROM {schema}.checkpoints WHERE chat = :number"),
 )
 
 

@@ -15,8 +15,8 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import MessageNotFound
 from valuetracker.model import ChatState, FullInstance
 from valuetracker.store import statements as sql
-from valuetracker.store.chain import Chain, limit_of
-from valuetracker.store.entries import EntryRow
+from valuetracker.store.checkpoint_rows import list_checkpoint_rows
+from valuetracker.store.entries import Record
 from valuetracker.store.instances import full_former, instance_record
 from valuetracker.store.log import (
     At,
@@ -29,11 +29,13 @@ from valuetracker.store.log import (
     shape_at,
     values_at,
 )
-from valuetracker.store.replay import Replay
+from valuetracker.store.queue import count_operations
+from valuetracker.store.replay import Counts, Replay
 from valuetracker.store.rooms import ROOMS
-from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow, values_record
+from valuetracker.store.rows import ChatRow, DataRow, HolderRow, values_record
 from valuetracker.store.series import summarise_processed, summarise_series
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.views import View, view_of
 
 SELECT_VALUES_OF_CHAT = Statement(
     f"""
@@ -58,6 +60,8 @@ class Contents:
 
     rooms: dict[str, dict[str, Any]] = field(default_factory=lambda: {space: {} for space in ROOMS})
     instances: list[FullInstance] = field(default_factory=list)
+    # What holds the values of each instance.
+    holders: list[HolderRow] = field(default_factory=list)
 
 
 async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
@@ -76,6 +80,7 @@ async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
         if holder.space == "instance":
             record = await instance_record(tx, holder)
             contents.instances.append({"instance": record, "data": values_record(own)})
+            contents.holders.append(holder)
         else:
             contents.rooms[holder.space] = values_record(own)
     return contents
@@ -89,63 +94,48 @@ async def contents_at(tx: Reader, chat: ChatRow, moment: Moment) -> Contents:
             contents.rooms[space] = former_values_record(await values_at(tx, room, moment))
     former = await chat_instances_at(tx, chat.number, moment)
     contents.instances = [full_former(each) for each in former]
+    contents.holders = [each.holder for each in former]
     return contents
 
 
-async def contents_as_of(tx: Snapshot, chat: ChatRow, message_id: str) -> Contents:
+async def contents_of(tx: Reader, view: View) -> Contents:
     """
     What a chat was as of a message.
 
     That is what its live changes make that are anchored at or before the message, and the
     unanchored ones that were made before the story went on after it.
     """
-    chain = Chain(
-        chat.number,
-        [
-            PlaceRow(*row).verify()
-            for row in await tx.fetch_all(sql.SELECT_PLACES, chat=chat.number)
-        ],
-    )
-    if message_id not in chain.visible:
-        raise MessageNotFound()
-    order = chain.order()
-    position = chain.visible[message_id].position or 0
-    limit = limit_of(order, message_id)
-    if limit is None:
-        limit = tx.head.revision + 1
-
-    oldest = tx.head.oldest
-
-    def counts(entry: EntryRow) -> bool:
-        if not entry.is_live:
-            return False
-        if not entry.is_flippable:
-            # What was folded has lost its number; it was before whatever is known.
-            return entry.revision < limit or entry.revision <= oldest
-        return entry.anchor_chat == chat.number and (entry.position or 0) <= position
-
     replay = Replay(tx)
     contents = Contents()
     for space in ROOMS:
-        room = await tx.find_any_holder(space, str(chat.number))
+        room = await tx.find_any_holder(space, str(view.chat.number))
         if room is not None:
-            contents.rooms[space] = await _replayed(tx, replay, room, counts)
-    for former in await chat_instances_at(tx, chat.number, Moment(max(limit - 1, oldest))):
-        data = await _replayed(tx, replay, former.holder, counts)
+            contents.rooms[space] = await replayed_values(tx, replay, room, view.counts)
+    for former in await chat_instances_at(tx, view.chat.number, view.moment):
+        data = await replayed_values(tx, replay, former.holder, view.counts)
         contents.instances.append({"instance": former.record, "data": data})
+        contents.holders.append(former.holder)
     return contents
 
 
-async def _replayed(tx: Snapshot, replay: Replay, holder: HolderRow, counts: Any) -> dict[str, Any]:
-    found: list[tuple[int, int, str, str]] = []
+async def replayed_values(
+    tx: Reader, replay: Replay, holder: HolderRow, counts: Counts
+) -> dict[str, Any]:
+    """The values of a holder that these changes make, in the order of their keys."""
+    return former_values_record(await replayed_records(tx, replay, holder, counts))
+
+
+async def replayed_records(
+    tx: Reader, replay: Replay, holder: HolderRow, counts: Counts
+) -> list[Record]:
+    found: list[Record] = []
     for row in await tx.fetch_all(sql.SELECT_ROWS_OF_HOLDER, holder=holder.number):
         data = DataRow(*row).verify()
         replayed = await replay.replay(holder.number, data.key, data.last, counts)
         if replayed.value is not None:
-            first = replayed.sources[0]
-            place = first.record.place or data.place
-            found.append((place, first.entry.entry, data.key, replayed.value))
-    return {key: orjson.Fragment(value) for _, _, key, value in sorted(found)}
+            place = replayed.sources[0].record.place or data.place
+            found.append(Record(data.key, "", 0, place, replayed.value, None))
+    return sorted(found, key=lambda record: (record.place, record.key))
 
 
 async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatState | None:
@@ -156,7 +146,9 @@ async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatSta
     if isinstance(at, AsOf):
         if chat is None or chat.gone:
             raise MessageNotFound()
-        return await state_record(tx, chat, await contents_as_of(tx, chat, at.message_id))
+        return await state_record(
+            tx, chat, await contents_of(tx, await view_of(tx, chat, None, at.message_id))
+        )
     if at is not None:
         moment = await find_moment(tx, at)
         if chat is None:
@@ -191,7 +183,7 @@ async def state_record(tx: Reader, chat: ChatRow, contents: Contents) -> ChatSta
         "instances": contents.instances,
         "series": summarise_series(contents.rooms["series"]),
         "processed": summarise_processed(contents.rooms["processed"]),
-        "checkpoints": [],
-        "operations": {"pending": 0, "inProgress": 0, "retrying": 0},
+        "checkpoints": [row.summary() for row in await list_checkpoint_rows(tx, chat)],
+        "operations": await count_operations(tx, chat),
         "warnings": [],
     }

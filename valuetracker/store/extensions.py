@@ -35,6 +35,7 @@ from valuetracker.store.memory import Memory
 from valuetracker.store.registry import Record, Registry
 from valuetracker.store.rows import Head
 from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.work import sweep_all
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +100,7 @@ class Extensions:
             await self.engine.stop()
             raise StartupError(f"The registry cannot be used: {error.message}") from error
         self._registry = registry
-        if self._retention:
-            self._tidying = asyncio.get_running_loop().create_task(self._tidy_hourly())
+        self._tidying = asyncio.get_running_loop().create_task(self._tidy_hourly())
 
     async def stop(self) -> None:
         if self._tidying is not None:
@@ -221,12 +221,14 @@ class Extensions:
     # Tidying
 
     async def _tidy_hourly(self) -> None:
-        while True:
+        if self._retention:
             await self.fold_all()
+        while True:
             await asyncio.sleep(TIDY_SECONDS)
+            await self.fold_all()
 
     async def fold_all(self) -> None:
-        """Fold the logs of all extensions to what the settings say is kept."""
+        """Fold all logs to what the settings say is kept, and clean up what was left."""
         for record in self.registry.registered():
             try:
                 extension = await self.enter(record.id)
@@ -235,6 +237,7 @@ class Extensions:
             try:
                 for keep in self._retention:
                     await extension.write(compact, keep)
+                await extension.write(sweep_all)
             except ValueTrackerError as error:
                 logger.error(error.message, extra={"extension": record.id, "code": error.code})
             finally:

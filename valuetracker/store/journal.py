@@ -45,7 +45,8 @@ from valuetracker.store.rows import (
     HolderRow,
     MemberRow,
     PlaceRow,
-    data_checksum,
+    content_sum,
+    history_sum,
 )
 from valuetracker.store.tables import Table
 from valuetracker.store.tags import EVERYTHING, Tag, character_tag, chat_tag, holder_tag
@@ -269,7 +270,7 @@ class Journal:
             if old is not None:
                 previous, anchored = old.last, old.anchored
                 if old.value is not None:
-                    holder.digest ^= old.checksum
+                    holder.digest ^= old.content
                     holder.keys -= 1
                     head.keys -= 1
                     place_of_row = old.place
@@ -279,15 +280,26 @@ class Journal:
                 place_of_row = 0
             elif not place_of_row:
                 place_of_row = head.next_place()
-            checksum = data_checksum(number, key, place_of_row, revision, revision, anchored, value)
+            content = content_sum(number, key, value)
+            checksum = content ^ history_sum(place_of_row, revision, revision, anchored)
             if value is not None:
-                holder.digest ^= checksum
+                holder.digest ^= content
                 holder.keys += 1
                 head.keys += 1
                 weight += len(value)
             table.put(
                 key,
-                DataRow(number, key, value, place_of_row, revision, revision, anchored, checksum),
+                DataRow(
+                    number,
+                    key,
+                    value,
+                    place_of_row,
+                    revision,
+                    revision,
+                    anchored,
+                    checksum,
+                    content,
+                ),
             )
             tags.add((space, id, key))
             records.append(encode_record(key, op, previous, place_of_row, value, operand))
@@ -321,16 +333,18 @@ class Journal:
             if old is not None:
                 previous, anchored, place = old.last, old.anchored, old.place
                 if old.value is not None:
-                    digest ^= old.checksum
+                    digest ^= old.content
             if not place:
                 place = head.next_place()
                 holder.keys += 1
                 head.keys += 1
-            checksum = data_checksum(number, key, place, revision, revision, anchored, value)
-            digest ^= checksum
+            content = content_sum(number, key, value)
+            checksum = content ^ history_sum(place, revision, revision, anchored)
+            digest ^= content
             weight += len(value)
             table.put(
-                key, DataRow(number, key, value, place, revision, revision, anchored, checksum)
+                key,
+                DataRow(number, key, value, place, revision, revision, anchored, checksum, content),
             )
             tags.add((space, id, key))
             records.append(f"{encode_name(key)}\x1fset\x1f{previous}\x1f{place}\x1f{value}\x1f")
@@ -376,8 +390,6 @@ class Journal:
             entry.records.append(encode_record(key, change.op, old.last, 0, None, operand))
             row = DataRow(holder.number, key, old.value, old.place, old.revision, head.revision, 1)
             row.seal()
-            if row.value is not None:
-                holder.digest ^= old.checksum ^ row.checksum
             table.put(key, row)
         self._rows.values_touched(holder.number)
         self._rows.put_holder(holder)

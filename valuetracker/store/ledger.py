@@ -57,6 +57,14 @@ class WriteJob:
 
 
 @dataclass(slots=True)
+class Answer:
+    """An answer with another status than the usual one; a body that is None is left out."""
+
+    status: int
+    body: Any
+
+
+@dataclass(slots=True)
 class Written:
     """What a writing verb is answered with, and the revision its extension is at after it."""
 
@@ -166,12 +174,15 @@ class Ledger:
         result = await job.verb(self, *job.arguments)
         await self._journal.close()
         head = await self.load_head()
-        body = orjson.dumps(result)
+        status = job.status
+        if isinstance(result, Answer):
+            status, result = result.status, result.body
+        body = orjson.dumps(result) if result is not None else b""
         live = self._journal.live
         if self._only_looked:
             raise Withdrawn(body)
-        self._requests.remember(context, self.now, head.revision, job.status, live, body)
-        return Written(job.status, body, head.revision, live=live)
+        self._requests.remember(context, self.now, head.revision, status, live, body)
+        return Written(status, body, head.revision, live=live)
 
     async def finish(self) -> Commit:
         await self._write_pending()

@@ -20,6 +20,7 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
+from valuetracker.store.contents import replayed_records
 from valuetracker.store.data import removable_keys
 from valuetracker.store.entries import BASES, EntryRow, Record
 from valuetracker.store.holding import enter_chat, expect, expect_chat
@@ -36,11 +37,13 @@ from valuetracker.store.log import (
     shape_at,
     values_at,
 )
+from valuetracker.store.queue import guard
 from valuetracker.store.replay import Replay, Source
 from valuetracker.store.rooms import ROOMS
-from valuetracker.store.rows import DataRow, HolderRow
+from valuetracker.store.rows import ChatRow, DataRow, HolderRow
 from valuetracker.store.story import SELECT_POSITION_AT
 from valuetracker.store.targets import instance as instance_target
+from valuetracker.store.views import View
 
 
 async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:
@@ -85,40 +88,58 @@ async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
     if shape is None or shape.after is None:
         raise ChatNotFound("The chat did not exist at that revision.")
     await expect_chat(tx, chat_id)
+    await guard(tx, chat, "restore")
+    return await restore_chat_to(tx, chat, moment)
+
+
+async def restore_chat_to(
+    tx: Ledger, chat: ChatRow, moment: Moment, dry_run: bool = False
+) -> Restored:
     restoration = Restoration(tx, moment)
     for space in ROOMS:
         room = await tx.find_holder(space, str(chat.number))
         if room is not None:
             values = await values_at(tx, room, moment)
             await restoration.restore_values(room, values, chat.number)
-    then = await chat_instances_at(tx, chat.number, moment)
-    ids = {former.holder.id for former in then}
-    for holder in await tx.list_holders_of_chat(chat.number):
-        if holder.space == "instance" and holder.id not in ids:
-            await restoration.leave_chat(holder)
+    await restoration.restore_instances(chat, await chat_instances_at(tx, chat.number, moment))
+    return await restoration.finish(dry_run)
+
+
+async def restore_view(tx: Ledger, view: View, dry_run: bool = False) -> Restored:
+    """A chat as it was at a point of its story."""
+    chat = view.chat
+    restoration = Restoration(tx, view.moment, view)
+    replay = Replay(tx)
+    for space in ROOMS:
+        room = await tx.find_holder(space, str(chat.number))
+        if room is not None:
+            values = await replayed_records(tx, replay, room, view.counts)
+            await restoration.restore_values(room, values, chat.number)
+    then = await chat_instances_at(tx, chat.number, view.moment)
     for former in then:
-        present = await tx.find_instance(former.holder.id)
-        if present is not None and present.chat != chat.number:
-            restoration.warn(f"Instance {present.id} is in another chat now and stays there.")
-        else:
-            await restoration.restore_instance(former)
-    return await restoration.finish()
+        former.values = await replayed_records(tx, replay, former.holder, view.counts)
+    await restoration.restore_instances(chat, then)
+    return await restoration.finish(dry_run)
 
 
 class Restoration:
     """The changes that lead back to a moment, collected into one revision."""
 
-    def __init__(self, tx: Ledger, moment: Moment) -> None:
+    def __init__(self, tx: Ledger, moment: Moment, view: View | None = None) -> None:
         self._tx = tx
         self._moment = moment
+        # A point of the story, if it is more than a moment.
+        self._view = view
         self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
         self._warnings: list[str] = []
         self._visible: dict[int, bool] = {}
 
-    async def finish(self) -> Restored:
-        revision = await self._tx.apply(self._changes)
+    async def finish(self, dry_run: bool = False) -> Restored:
+        revision = (await self._tx.load_head()).revision
+        if not dry_run:
+            revision = await self._tx.apply(self._changes)
         return {"revision": revision, "changed": self._changed, "warnings": self._warnings}
 
     def warn(self, sentence: str) -> None:
@@ -156,7 +177,20 @@ class Restoration:
         else:
             await self._remove_instance(holder)
 
-    async def leave_chat(self, holder: HolderRow) -> None:
+    async def restore_instances(self, chat: ChatRow, then: list[FormerInstance]) -> None:
+        """The instances of a chat: those it had then, and none that were made since."""
+        ids = {former.holder.id for former in then}
+        for holder in await self._tx.list_holders_of_chat(chat.number):
+            if holder.space == "instance" and holder.id not in ids:
+                await self._leave_chat(holder)
+        for former in then:
+            present = await self._tx.find_instance(former.holder.id)
+            if present is not None and present.chat != chat.number:
+                self.warn(f"Instance {present.id} is in another chat now and stays there.")
+            else:
+                await self.restore_instance(former)
+
+    async def _leave_chat(self, holder: HolderRow) -> None:
         """An instance the chat did not have: it goes if it was made since."""
         if await instance_at(self._tx, holder, self._moment) is None:
             await self._remove_instance(holder)
@@ -212,7 +246,7 @@ class Restoration:
         found: list[tuple[int, int, int]] = []
         async for source in self._replay.walk(row.holder, row.key, row.last):
             entry = source.entry
-            if entry.revision > self._moment.revision or not await self._was_live(entry):
+            if not await self._counted(entry):
                 continue
             if source.record.op == "restore":
                 found += reversed(await self._named(source, chat))
@@ -227,9 +261,15 @@ class Restoration:
         found: list[tuple[int, int, int]] = []
         for number, index, always in orjson.loads(restore.record.operand or "[]"):
             entry = await self._replay.entry(restore.entry.subject, number)
-            if entry is not None and (always or await self._was_live(entry)):
+            if entry is not None and (always or await self._counted(entry)):
                 found.append((number, index, int(always or not _follows(entry, chat))))
         return found
+
+    async def _counted(self, entry: EntryRow) -> bool:
+        """Whether a change was one of those that made the old state."""
+        if self._view is not None:
+            return self._view.counts(entry)
+        return entry.revision <= self._moment.revision and await self._was_live(entry)
 
     async def _was_live(self, entry: EntryRow) -> bool:
         """Whether an entry's place was visible at the moment."""

@@ -164,7 +164,7 @@ class HolderRow(Row):
         """That these are all of its values, and no others."""
         digest = 0
         for row in rows:
-            digest ^= row.checksum
+            digest ^= row.content
         if len(rows) != self.keys or digest != self.digest:
             raise DatabaseDamaged()
 
@@ -195,25 +195,21 @@ class DataRow(Row):
     last: int
     anchored: int
     checksum: int = 0
+    # The checksum of what it says, and not of when: known once it is sealed or verified.
+    content: int = 0
 
     def _sum(self) -> int:
-        return data_checksum(
-            self.holder,
-            self.key,
-            self.place,
-            self.revision,
-            self.last,
-            self.anchored,
-            self.value,
-        )
+        self.content = content_sum(self.holder, self.key, self.value)
+        return self.content ^ history_sum(self.place, self.revision, self.last, self.anchored)
 
 
-def data_checksum(
-    holder: int, key: str, place: int, revision: int, last: int, anchored: int, value: str | None
-) -> int:
+def content_sum(holder: int, key: str, value: str | None) -> int:
     # No key holds a NUL, so it keeps the columns apart; no JSON text reads None.
-    text = f"{holder}\0{key}\0{place}\0{revision}\0{last}\0{anchored}\0{value}"
-    return crc32(text.encode())
+    return crc32(f"{holder}\0{key}\0{value}".encode())
+
+
+def history_sum(place: int, revision: int, last: int, anchored: int) -> int:
+    return crc32(b"%d.%d.%d.%d" % (place, revision, last, anchored))
 
 
 @dataclass(slots=True)

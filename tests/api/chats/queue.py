@@ -1,0 +1,113 @@
+"""The operations of a chat as tests speak of them: added, claimed, moved, ended."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.api.answers import MOMENT
+from tests.api.chats.chat import Chat
+from tests.model import done
+
+# Leases: far longer than any test takes, and as short as can be.
+LONG, SHORT = 600_000, 1
+ACTIVE = ["pending", "in_progress", "retrying"]
+ENDED = ["completed", "failed", "cancelled"]
+# The verb that ends an operation, and what it is then.
+ENDS = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
+
+
+def operation(id: str, status: str = "pending", **more: Any) -> dict[str, Any]:
+    """An operation as it should be: new, but for what is given."""
+    return {
+        "id": id,
+        "type": "recap",
+        "status": status,
+        "stage": None,
+        "data": {},
+        "priority": 0,
+        "claim": None,
+        "leaseUntil": None,
+        "createdAt": MOMENT,
+        "updatedAt": MOMENT,
+        **more,
+    }
+
+
+class Queue:
+    """The operations of one chat."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+
+    def post(self, body: Any, message: str | None = None, **headers: str) -> httpx.Response:
+        return self.chat.send("POST", "/operations", body, message, **headers)
+
+    def add(self, id: str, status: str = "pending", **more: Any) -> Any:
+        """An operation of that id, moved to that status; its record."""
+        answer = self.post({"id": id, "type": "recap", **more})
+        assert answer.status_code == 200, answer.text
+        if status == "pending":
+            return answer.json()
+        moved = self.patch(id, status=status)
+        assert moved.status_code == 200, moved.text
+        return moved.json()
+
+    def send(
+        self, method: str, id: str, verb: str = "", body: Any = None, **headers: str
+    ) -> httpx.Response:
+        return self.chat.send(method, f"/operations/{quote(id, safe='')}{verb}", body, **headers)
+
+    def get(self, id: str) -> Any:
+        answer = self.send("GET", id)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def list(self, status: str | None = None) -> Any:
+        params = {} if status is None else {"status": status}
+        answer = self.chat.client.get(f"{self.chat.path}/operations", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def ids(self, status: str | None = None) -> list[str]:
+        return [each["id"] for each in self.list(status)]
+
+    def patch(self, id: str, **body: Any) -> httpx.Response:
+        return self.send("PATCH", id, body=body)
+
+    def end(self, id: str, verb: str = "complete", **body: Any) -> httpx.Response:
+        return self.send("POST", id, f"/{verb}", body)
+
+    def post_claim(self, lease_ms: Any = LONG, **headers: str) -> httpx.Response:
+        return self.chat.send("POST", "/operations/claim", {"leaseMs": lease_ms}, **headers)
+
+    def claim(self, lease_ms: int = LONG) -> Any:
+        """The operation that was claimed, or None if there was none to be had."""
+        answer = self.post_claim(lease_ms)
+        if answer.status_code == 204:
+            assert answer.content == b""
+            return None
+        assert answer.status_code == 200, answer.text
+        token = answer.json()["claim"]
+        assert isinstance(token, str)
+        assert token
+        return answer.json()
+
+    def clean_up(self, **body: Any) -> Any:
+        answer = self.chat.send("POST", "/operations/cleanup", body)
+        done(answer)
+        return answer.json()
+
+    def counts(self) -> Any:
+        """What the chat's state and its next open both say of the queue."""
+        found = self.chat.state()["operations"]
+        assert self.chat.open("a tab that counts")["operations"] == found
+        return found
+
+
+def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
+    """From now on, what the server writes is written at that time."""
+    patch.setattr("valuetracker.store.ledger.now", lambda: time)

@@ -1,0 +1,246 @@
+"""Operations over HTTP: work in progress of a chat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.api.series import LEASE
+from valuetracker.endpoints import (
+    TEXT,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    choice_kind,
+    object_kind,
+)
+from valuetracker.errors import (
+    IllegalMove,
+    InvalidBody,
+    InvalidId,
+    InvalidQuery,
+    NumberOutOfRange,
+    OperationExists,
+    OperationNotFound,
+    StaleClaim,
+    TooDeep,
+    ValueTooLarge,
+)
+from valuetracker.model import Cleanup, Operation
+from valuetracker.names import check_id
+from valuetracker.store import work
+from valuetracker.store.queue import DAY_MS, STATUSES
+
+LARGEST_PRIORITY = 2**31 - 1
+LONGEST_AGE_MS = 3650 * DAY_MS
+
+
+async def add_operation(call: Call) -> Any:
+    """Add an operation to the queue of a chat."""
+    body = call.body
+    return await call.write(
+        work.add_operation,
+        call.path["chat"],
+        body.get("id"),
+        body["type"],
+        body.get("data", "{}"),
+        body.get("priority", 0),
+    )
+
+
+async def list_operations(call: Call) -> Any:
+    """List the operations of a chat, oldest first."""
+    return await call.read(work.list_operations, call.path["chat"], call.query.get("status"))
+
+
+async def get_operation(call: Call) -> Any:
+    """Read an operation. One whose lease has run out is pending again."""
+    return await call.read(work.get_operation, call.path["chat"], call.path["operation"])
+
+
+async def update_operation(call: Call) -> Any:
+    """
+    Change the status, the stage or the data of an operation that has not ended.
+
+    `data` is merged, key by key. A `claim` that is no longer the operation's is refused.
+    """
+    body = call.body
+    update = work.Update(
+        body.get("status"),
+        (body["stage"],) if "stage" in body else (),
+        body.get("data"),
+        body.get("claim"),
+    )
+    return await call.write(
+        work.update_operation, call.path["chat"], call.path["operation"], update
+    )
+
+
+async def claim_operation(call: Call) -> Any:
+    """
+    Take the next pending operation: of the highest priority the oldest.
+
+    It is `in_progress` then and has a `claim`, to be sent with what is said of it. Unless it
+    ends before, it returns to the queue after `leaseMs`. If none waits: `204`.
+    """
+    return await call.write(work.claim_operation, call.path["chat"], call.body["leaseMs"])
+
+
+async def complete_operation(call: Call) -> Any:
+    """End an operation that has succeeded."""
+    return await _end(call, "completed", call.body.get("claim"))
+
+
+async def fail_operation(call: Call) -> Any:
+    """End an operation that has failed."""
+    return await _end(call, "failed", call.body.get("claim"))
+
+
+async def cancel_operation(call: Call) -> Any:
+    """End an operation that is not wanted any more, whoever has it."""
+    return await _end(call, "cancelled", None)
+
+
+async def _end(call: Call, status: str, claim: str | None) -> Any:
+    update = work.Update(status, (), call.body.get("data"), claim)
+    return await call.write(
+        work.update_operation, call.path["chat"], call.path["operation"], update
+    )
+
+
+async def clean_up(call: Call) -> Any:
+    """
+    Remove active operations that nobody has touched for a time: a day, if not said.
+
+    This is also done every hour, and when the chat is opened. Ended ones go after a day.
+    """
+    age = call.body.get("maxAgeMs", DAY_MS)
+    return await call.write(work.clean_up, call.path["chat"], age)
+
+
+def _name_kind(noun: str) -> Kind:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str):
+            raise InvalidBody(f"The {noun} must be a string.")
+        return check_id(value, noun)
+
+    return Kind({"type": "string", "minLength": 1, "maxLength": 256}, parse)
+
+
+def _whole_kind(name: str, smallest: int, largest: int) -> Kind:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidBody(f"`{name}` must be a whole number.")
+        if not smallest <= value <= largest:
+            raise InvalidBody(f"`{name}` must be {smallest} to {largest}.")
+        return value
+
+    return Kind({"type": "integer", "minimum": smallest, "maximum": largest}, parse)
+
+
+def _parse_status(value: Any) -> str:
+    if value not in STATUSES:
+        raise InvalidBody(f"`status` must be one of {', '.join(STATUSES)}.")
+    return str(value)
+
+
+STATUS = Kind({"type": "string", "enum": list(STATUSES)}, _parse_status)
+NAME = _name_kind("operation")
+DATA = Field("data", object_kind(), "What it works on.", required=False)
+CLAIM = Field("claim", TEXT, "The token `claim` gave.", required=False, nullable=True)
+
+ALL = "/chats/{chat}/operations"
+ONE = ALL + "/{operation}"
+VALUES = (InvalidBody, InvalidId, NumberOutOfRange, TooDeep, ValueTooLarge)
+CHANGES = (*VALUES, OperationNotFound, IllegalMove, StaleClaim)
+
+
+def _ending(what: str, handler: Any) -> Endpoint:
+    return Endpoint(
+        ("POST",),
+        f"{ONE}/{what}",
+        handler,
+        returns=Operation,
+        body=(CLAIM, DATA),
+        body_optional=True,
+        raises=CHANGES,
+        conditional=False,
+    )
+
+
+ENDPOINTS = [
+    Endpoint(
+        ("POST",),
+        ALL,
+        add_operation,
+        returns=Operation,
+        body=(
+            Field("type", NAME, "What kind of work it is."),
+            Field("id", NAME, "Its id; made up if not said.", required=False),
+            DATA,
+            Field(
+                "priority",
+                _whole_kind("priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
+                "Higher ones are claimed first.",
+                required=False,
+            ),
+        ),
+        raises=(*VALUES, OperationExists),
+        conditional=False,
+    ),
+    Endpoint(
+        ("GET",),
+        ALL,
+        list_operations,
+        returns=list[Operation],
+        query=(Field("status", choice_kind(*STATUSES), "Only those.", required=False),),
+        raises=(InvalidId, InvalidQuery),
+    ),
+    Endpoint(
+        ("POST",),
+        ALL + "/claim",
+        claim_operation,
+        returns=Operation,
+        body=(Field("leaseMs", LEASE, "For how long it is taken."),),
+        raises=(InvalidBody, InvalidId),
+        also={204: None},
+        conditional=False,
+    ),
+    Endpoint(
+        ("POST",),
+        ALL + "/cleanup",
+        clean_up,
+        returns=Cleanup,
+        body=(
+            Field(
+                "maxAgeMs",
+                _whole_kind("maxAgeMs", 0, LONGEST_AGE_MS),
+                "For how long they were not touched.",
+                required=False,
+            ),
+        ),
+        body_optional=True,
+        raises=(InvalidBody, InvalidId),
+        conditional=False,
+    ),
+    Endpoint(
+        ("GET",), ONE, get_operation, returns=Operation, raises=(InvalidId, OperationNotFound)
+    ),
+    Endpoint(
+        ("PATCH",),
+        ONE,
+        update_operation,
+        returns=Operation,
+        body=(
+            Field("status", STATUS, "What it is now.", required=False),
+            Field("stage", NAME, "How far it is.", required=False, nullable=True),
+            DATA,
+            CLAIM,
+        ),
+        raises=CHANGES,
+        conditional=False,
+    ),
+    _ending("complete", complete_operation),
+    _ending("fail", fail_operation),
+    _ending("cancel", cancel_operation),
+]

@@ -1,0 +1,116 @@
+"""
+A chat at a point of its story: at a revision, and there perhaps as of a message.
+
+What a chat was, a checkpoint names and a branch takes over is all one question: which source
+changes belong to that point, and which of them count there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import MessageNotFound
+from valuetracker.store import statements as sql
+from valuetracker.store.chain import Chain, limit_of
+from valuetracker.store.entries import DROPPED, EntryRow
+from valuetracker.store.log import Moment, Reader
+from valuetracker.store.rows import ChatRow, PlaceRow
+
+# Where each place of a chat stood at a revision; one that had not moved by then is not there.
+SELECT_POSITIONS_AT = Statement(
+    """
+    SELECT flips.place, flips.position FROM {schema}.places
+    JOIN {schema}.flips ON flips.place = places.place
+    WHERE chat = :chat AND flips.revision = (
+        SELECT max(earlier.revision) FROM {schema}.flips AS earlier
+        WHERE earlier.place = places.place AND earlier.revision <= :revision
+    )
+    """
+)
+
+
+@dataclass(slots=True)
+class View:
+    """
+    Which changes belong to the point, and which of them count.
+
+    `positions` are the places at or before it, each with its position in the chain, or None
+    if it is hidden there. Unanchored changes belong to it if they were made before `limit`,
+    anchored ones if they were made up to `revision`.
+    """
+
+    chat: ChatRow
+    revision: int
+    message_id: str | None
+    limit: int
+    oldest: int
+    positions: dict[int, int | None] = field(default_factory=dict)
+
+    @property
+    def moment(self) -> Moment:
+        """The last moment before the story went on."""
+        return Moment(max(min(self.limit - 1, self.revision), self.oldest))
+
+    def takes(self, entry: EntryRow) -> bool:
+        """Whether a change belongs to it, live or dormant."""
+        if entry.standing == DROPPED:
+            return False
+        if not entry.is_flippable:
+            # What was folded has lost its number; it was before whatever is known.
+            return entry.revision < self.limit or entry.revision <= self.oldest
+        return (
+            entry.anchor_chat == self.chat.number
+            and entry.place in self.positions
+            and entry.revision <= self.revision
+        )
+
+    def counts(self, entry: EntryRow) -> bool:
+        """Whether a change belongs to it and is live there."""
+        if not self.takes(entry):
+            return False
+        if not entry.is_flippable or entry.place is None:
+            return True
+        return self.positions[entry.place] is not None
+
+
+async def view_of(
+    tx: Reader, chat: ChatRow, revision: int | None = None, message_id: str | None = None
+) -> View:
+    """A chat as it is, or at a revision, and there as it is or as of a message."""
+    head = await tx.load_head()
+    chain = await _chain_at(tx, chat, revision)
+    if revision is None:
+        revision = head.revision
+    view = View(chat, revision, message_id, revision + 1, head.oldest)
+    if message_id is None:
+        view.positions = {place.place: place.position for place in chain.places.values()}
+        return view
+    if message_id not in chain.visible:
+        raise MessageNotFound()
+    limit = limit_of(chain.order(), message_id)
+    if limit is not None:
+        view.limit = limit
+    last = chain.visible[message_id].position or 0
+    for place in chain.places.values():
+        shown = chain.visible.get(place.message_id)
+        if shown is None:
+            # A message that is hidden comes before the point if it was seen before.
+            if place.seen < view.limit:
+                view.positions[place.place] = None
+        elif (shown.position or 0) <= last:
+            view.positions[place.place] = place.position
+    return view
+
+
+async def _chain_at(tx: Reader, chat: ChatRow, revision: int | None) -> Chain:
+    places = [
+        PlaceRow(*row).verify() for row in await tx.fetch_all(sql.SELECT_PLACES, chat=chat.number)
+    ]
+    if revision is not None:
+        rows = await tx.fetch_all(SELECT_POSITIONS_AT, chat=chat.number, revision=revision)
+        positions: dict[int, int | None] = dict(rows)
+        places = [place for place in places if place.seen <= revision]
+        for place in places:
+            place.position = positions.get(place.place)
+    return Chain(chat.number, places)

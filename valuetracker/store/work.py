@@ -1,0 +1,171 @@
+"""
+What is done with operations: adding, claiming, ending, cleaning up.
+
+Whatever ends the last active one also makes the checkpoints that waited for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import orjson
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import IllegalMove, OperationExists, OperationNotFound, StaleClaim
+from valuetracker.model import Cleanup, Operation
+from valuetracker.store.checkpoints import make_waiting
+from valuetracker.store.holding import enter_chat
+from valuetracker.store.ledger import Answer, Ledger
+from valuetracker.store.log import Reader
+from valuetracker.store.queue import (
+    DAY_MS,
+    DELETE_OPERATION,
+    INSERT_OPERATION,
+    SELECT_OPERATION,
+    OperationRow,
+    list_rows,
+    milliseconds,
+)
+from valuetracker.store.rows import ChatRow
+from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.story import make_chat
+
+SELECT_CHATS_AT_WORK = Statement("SELECT DISTINCT chat FROM {schema}.operations")
+SELECT_LAST_NUMBER = Statement("SELECT COALESCE(max(number), 0) FROM {schema}.operations")
+
+
+async def list_operations(tx: Snapshot, chat_id: str, status: str | None) -> list[Operation]:
+    _takes_no_revision(tx)
+    chat = await tx.find_chat(chat_id)
+    rows = await list_rows(tx, chat) if chat is not None else []
+    return [row.record() for row in rows if status in (None, row.status)]
+
+
+async def get_operation(tx: Snapshot, chat_id: str, id: str) -> Operation:
+    _takes_no_revision(tx)
+    chat = await tx.find_chat(chat_id)
+    return (await _find(tx, chat, id)).record()
+
+
+def _takes_no_revision(tx: Snapshot) -> None:
+    tx.etag = None
+    tx.keepable = False
+
+
+async def _find(tx: Reader, chat: ChatRow | None, id: str) -> OperationRow:
+    row = None
+    if chat is not None:
+        row = await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id)
+    if row is None:
+        raise OperationNotFound()
+    return OperationRow(*row).verify().lapse(milliseconds())
+
+
+# Writing
+
+
+async def add_operation(
+    tx: Ledger, chat_id: str, id: str | None, type: str, data: str, priority: int
+) -> Operation:
+    await enter_chat(tx, chat_id)
+    chat = await make_chat(tx, chat_id)
+    id = id or f"op-{secrets.token_hex(8)}"
+    if await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id) is not None:
+        raise OperationExists()
+    last = await tx.fetch_one(SELECT_LAST_NUMBER)
+    row = OperationRow(
+        chat.number, id, (last[0] if last is not None else 0) + 1, type, "pending", None, data,
+        priority, None, None, tx.now, tx.now, milliseconds(),
+    )  # fmt: skip
+    row.seal()
+    await tx.execute_many(INSERT_OPERATION, [row])
+    return row.record()
+
+
+@dataclass(slots=True, frozen=True)
+class Update:
+    """What to change of an operation; `stage` is a list so that null can be told from absent."""
+
+    status: str | None = None
+    stage: tuple[str | None, ...] = ()
+    data: str | None = None
+    claim: str | None = None
+
+
+async def update_operation(tx: Ledger, chat_id: str, id: str, update: Update) -> Operation:
+    chat = await enter_chat(tx, chat_id)
+    row = await _find(tx, chat, id)
+    assert chat is not None
+    if not row.is_active:
+        raise IllegalMove(f"The operation has {_ended(row.status)}.")
+    if update.claim is not None and update.claim != row.claim:
+        raise StaleClaim()
+    if update.status is not None:
+        row.status = update.status
+        if row.status != "in_progress":
+            row.claim = row.lease = None
+    if update.stage:
+        row.stage = update.stage[0]
+    if update.data is not None:
+        merged = {**orjson.loads(row.data), **orjson.loads(update.data)}
+        row.data = orjson.dumps(merged).decode()
+    await _put(tx, row)
+    if not row.is_active:
+        await _finished(tx, chat)
+    return row.record()
+
+
+def _ended(status: str) -> str:
+    return "been cancelled" if status == "cancelled" else status
+
+
+async def claim_operation(tx: Ledger, chat_id: str, lease: int) -> Operation | Answer:
+    """The next one to work on: of the highest priority the oldest."""
+    chat = await enter_chat(tx, chat_id)
+    rows = await list_rows(tx, chat) if chat is not None else []
+    waiting = [row for row in rows if row.status == "pending"]
+    if not waiting:
+        return Answer(204, None)
+    row = min(waiting, key=lambda row: (-row.priority, row.number))
+    row.status, row.claim = "in_progress", secrets.token_urlsafe(12)
+    row.lease = milliseconds() + lease
+    await _put(tx, row)
+    return row.record()
+
+
+async def clean_up(tx: Ledger, chat_id: str, age: int) -> Cleanup:
+    chat = await enter_chat(tx, chat_id)
+    removed = await sweep(tx, chat, age) if chat is not None else []
+    return {"removedCount": len(removed), "ids": removed}
+
+
+async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
+    """Remove active operations nobody has touched for so long, and ended ones of a day."""
+    now = milliseconds()
+    rows = await list_rows(tx, chat)
+    stale = [row for row in rows if row.is_active and now - row.touched >= age]
+    ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
+    if stale or ended:
+        await tx.execute_many(DELETE_OPERATION, [*stale, *ended])
+    if stale:
+        await _finished(tx, chat)
+    return [row.id for row in stale]
+
+
+async def sweep_all(tx: Ledger) -> None:
+    """The same for all chats, now and then."""
+    for (number,) in await tx.fetch_all(SELECT_CHATS_AT_WORK):
+        await sweep(tx, await tx.get_chat(number))
+
+
+async def _put(tx: Ledger, row: OperationRow) -> None:
+    row.updated_at, row.touched = tx.now, milliseconds()
+    row.seal()
+    await tx.execute_many(DELETE_OPERATION, [row])
+    await tx.execute_many(INSERT_OPERATION, [row])
+
+
+async def _finished(tx: Ledger, chat: ChatRow) -> None:
+    if not any(row.is_active for row in await list_rows(tx, chat)):
+        await make_waiting(tx, chat)
