@@ -9,7 +9,6 @@ answers without being parsed again.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import orjson
@@ -24,8 +23,10 @@ KEYS_PER_REQUEST = 10_000
 SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**64 - 1
 # Integers of up to 18 digits always fit; only a longer run of digits is worth a second,
-# slower look, and strings full of digits are rare enough not to matter.
-LONG_DIGITS = re.compile(rb"[0-9]{19}")
+# slower look, and strings full of digits are rare enough not to matter. A regular expression
+# would take as long as parsing does; making all digits alike and searching for many does not.
+DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+MANY_DIGITS = b"0" * 19
 
 
 def parse(body: bytes) -> Any:
@@ -40,7 +41,7 @@ def parse(body: bytes) -> Any:
         if "depth limit" in error.msg:
             raise TooDeep() from None
         raise InvalidBody(f"The body is not valid JSON: {error.msg}.") from None
-    if LONG_DIGITS.search(body):
+    if MANY_DIGITS in body.translate(DIGITS_AS_ZERO):
         _check_integers(body)
     return document
 

@@ -43,13 +43,17 @@ BARE: list[Any] = [
     PlaceRow(5, 4, "m1", "0", 6, None),
     EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, ""),
 ]
-# What an entry is shown with stands in other rows, under their checksums.
-SHOWN = {"space", "id", "chat_id", "anchor_chat", "message_id", "swipe", "position"}
+# What is no column: what an entry is shown with stands in other rows, under their checksums,
+# and a part of a checksum is made with it.
+BESIDE: dict[type, set[str]] = {
+    EntryRow: {"space", "id", "chat_id", "anchor_chat", "message_id", "swipe", "position"},
+    DataRow: {"content"},
+}
 
 
 def columns_of(row: Any) -> list[str]:
-    shown = SHOWN if isinstance(row, EntryRow) else set()
-    return [each.name for each in fields(row) if each.name not in shown]
+    beside = BESIDE.get(type(row), set())
+    return [each.name for each in fields(row) if each.name not in beside]
 
 
 COLUMNS = [(row, name) for row in (*ROWS, *BARE) for name in columns_of(row) if name != "checksum"]
@@ -173,9 +177,15 @@ def make_values(*pairs: tuple[str, str]) -> list[DataRow]:
     return values
 
 
+def sealed_copy(row: DataRow, **changes: Any) -> DataRow:
+    copy = replace(row, **changes)
+    copy.seal()
+    return copy
+
+
 def test_an_instance_knows_its_values() -> None:
     values = make_values(("a", "1"), ("b", "2"), ("c", "3"))
-    digest = values[0].checksum ^ values[1].checksum ^ values[2].checksum
+    digest = values[0].content ^ values[1].content ^ values[2].content
     instance = replace(ROWS[2], keys=3, digest=digest)
 
     instance.verify_values(values)
@@ -183,6 +193,16 @@ def test_an_instance_knows_its_values() -> None:
     for wrong in (values[:2], values[1:], [], [*values, values[0]], [*values[:2], values[1]]):
         with pytest.raises(DatabaseDamaged):
             instance.verify_values(wrong)
+
+
+def test_an_instance_knows_what_its_values_say_and_not_since_when() -> None:
+    (value,) = make_values(("a", "1"))
+    instance = replace(ROWS[2], keys=1, digest=value.content)
+
+    instance.verify_values([sealed_copy(value, revision=8, last=9)])
+    for change in ({"key": "b"}, {"value": "2"}, {"holder": 3}):
+        with pytest.raises(DatabaseDamaged):
+            instance.verify_values([sealed_copy(value, **change)])
 
 
 def test_records_are_what_the_api_answers() -> None:

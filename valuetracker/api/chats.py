@@ -52,7 +52,7 @@ from valuetracker.model import (
     Restored,
     Success,
 )
-from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, HASH_LENGTH, check_id
+from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
 from valuetracker.store import batch, chats, contents, history, restore
 from valuetracker.values import canonical
 
@@ -171,35 +171,42 @@ async def restore_chat(call: Call) -> Any:
     return await call.write(restore.restore_chat, call.path["chat"], call.body["revision"])
 
 
-def _parse_chain(value: Any) -> list[chats.Link]:
+def _parse_chain(value: Any) -> chats.VisibleChain:
+    # A chain has thousands of messages and is sent with every swipe: as little as possible
+    # is done for each, and only what looks wrong is looked at again.
     if not isinstance(value, list):
         raise InvalidBody("`anchors` must be an array.")
     if len(value) > CHAIN_LENGTH:
         raise TooManyAnchors(f"A chain may have {CHAIN_LENGTH} messages.")
-    links = [_parse_link(each) for each in value]
-    if len({link.message_id for link in links}) != len(links):
+    names: list[tuple[str, str]] = []
+    hashes: dict[tuple[str, str], str] = {}
+    for given in value:
+        if type(given) is not dict:
+            raise InvalidBody("An anchor must be an object with a `messageId`.")
+        message_id, swipe = given.get("messageId"), given.get("swipe", "0")
+        # SillyTavern counts swipes; a number is read as its text.
+        if type(swipe) is int:
+            swipe = str(swipe)
+        if type(message_id) is not str or type(swipe) is not str:
+            raise InvalidBody("`messageId` must be a string, `swipe` a string or a number.")
+        if not 0 < len(message_id) <= CHAT_ID_LENGTH or message_id.strip() != message_id:
+            check_id(message_id, "message", CHAT_ID_LENGTH)
+        if swipe != "0" and (not 0 < len(swipe) <= CHAT_ID_LENGTH or swipe.strip() != swipe):
+            check_id(swipe, "swipe", CHAT_ID_LENGTH)
+        names.append((message_id, swipe))
+        if given.get("hash") is not None:
+            hashes[message_id, swipe] = _parse_hash(given["hash"])
+    if CONTROL.search("".join([text for name in names for text in name])):
+        raise InvalidId("The id of a message or a swipe holds a control character.")
+    if len({message_id for message_id, _ in names}) != len(names):
         raise RepeatedMessage()
-    return links
+    return chats.VisibleChain(names, hashes)
 
 
-def _parse_link(given: Any) -> chats.Link:
-    if not isinstance(given, dict):
-        raise InvalidBody("An anchor must be an object with a `messageId`.")
-    message_id, swipe, text = given.get("messageId"), given.get("swipe", "0"), given.get("hash")
-    if not isinstance(message_id, str):
-        raise InvalidBody("`messageId` must be a string.")
-    # SillyTavern counts swipes; a number is read as its text.
-    if type(swipe) is int:
-        swipe = str(swipe)
-    if not isinstance(swipe, str):
-        raise InvalidBody("`swipe` must be a string or a number.")
-    if text is not None and (not isinstance(text, str) or len(text) > HASH_LENGTH):
+def _parse_hash(text: Any) -> str:
+    if not isinstance(text, str) or len(text) > HASH_LENGTH:
         raise InvalidBody(f"`hash` must be a string of {HASH_LENGTH} characters at the most.")
-    return chats.Link(
-        check_id(message_id, "message", CHAT_ID_LENGTH),
-        check_id(swipe, "swipe", CHAT_ID_LENGTH),
-        text,
-    )
+    return text
 
 
 def _parse_defaults(value: Any) -> dict[str, str]:

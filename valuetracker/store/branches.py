@@ -55,7 +55,7 @@ async def take_over(tx: Ledger, chat: ChatRow, view: View) -> dict[str, str]:
             target = await make_room(tx, chat, space)
             takings.append(_Taking(tx, room, target, chat, view, places))
     ids: dict[str, str] = {}
-    for former in await chat_instances_at(tx, parent.number, view.moment):
+    for former in await chat_instances_at(tx, parent.number, view.moment, in_story=True):
         record = former.record
         ids[record["id"]] = await _new_id(tx, record["id"])
         changes: list[Change] = []
@@ -157,7 +157,9 @@ class _Taking:
     def _copy(self, entry: EntryRow) -> EntryRow | None:
         records: list[str] = []
         for index, record in enumerate(entry.records):
-            if record.key and record.op not in DERIVED:
+            if not record.key:
+                records.append(self._encode_shape(record))
+            elif record.op not in DERIVED:
                 self._indexes[entry.entry, index] = len(records)
                 records.append(self._encode(record))
                 self._last[record.key] = entry.revision
@@ -175,6 +177,17 @@ class _Taking:
         )  # fmt: skip
         copy.seal()
         return copy
+
+    def _encode_shape(self, record: Record) -> str:
+        """When the instance came and went, as if it had been that of the branch."""
+        after = record.after
+        if after is not None:
+            stored = orjson.loads(after)
+            if stored["chat"] == self._view.chat.number:
+                stored["chat"] = self._chat.number
+            stored["id"], stored["origin"] = self._new.id, self._new.origin
+            after = orjson.dumps(stored).decode()
+        return encode_record("", record.op, 0, record.place, after, None)
 
     def _encode(self, record: Record) -> str:
         operand = record.operand

@@ -24,7 +24,9 @@ class Chain:
         self.visible: dict[str, PlaceRow] = {}
         self.seen: dict[str, int] = {}
         self._end = 0
+        # The visible chain, kept until something moves.
         self._names: list[Name] | None = None
+        self._order: list[PlaceRow] | None = None
         for place in places:
             self.add(place)
 
@@ -34,7 +36,7 @@ class Chain:
         if place.position is not None:
             self._end = max(self._end, place.position)
             self.visible[place.message_id] = place
-        self._names = None
+        self._names = self._order = None
 
     def next_position(self) -> int:
         self._end += 1
@@ -47,14 +49,33 @@ class Chain:
             self.visible[place.message_id] = place
         elif self.visible.get(place.message_id) is place:
             del self.visible[place.message_id]
-        self._names = None
+        self._names = self._order = None
 
     def order(self) -> list[PlaceRow]:
         """The visible places, oldest first."""
-        return sorted(self.visible.values(), key=_position)
+        if self._order is None:
+            self._order = sorted(self.visible.values(), key=_position)
+        return self._order
+
+    def is_now(self, names: list[Name], places: list[PlaceRow]) -> None:
+        """Say what the visible chain has become, so that nobody need find out."""
+        self._names, self._order = names, places
+
+    def same_until(self, names: list[Name]) -> int:
+        """How many places the visible chain and another have in common from the start."""
+        own = self.names()
+        low, high = 0, min(len(own), len(names))
+        while low < high:
+            middle = (low + high + 1) // 2
+            # Compared as slices, which is far quicker than one by one.
+            if own[low:middle] == names[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def names(self) -> list[Name]:
-        """The names of the visible places, oldest first; kept until something moves."""
+        """The names of the visible places, oldest first."""
         if self._names is None:
             self._names = [(place.message_id, place.swipe) for place in self.order()]
         return self._names

@@ -126,8 +126,9 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
         warnings.append(f"Message {message_id} is not visible in {parent.id}: taken as it is now.")
         message_id = None
     counts = await count_operations(tx, parent)
-    if any(counts.values()):
-        warnings.append(f"Operations of {parent.id} are still under way: they are not taken over.")
+    active = counts["pending"] + counts["inProgress"] + counts["retrying"]
+    if active:
+        warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     view = await view_of(tx, parent, None, message_id)
     await begin_branch(tx, chat, view)
     return warnings
@@ -145,25 +146,24 @@ async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> 
 
 
 @dataclass(slots=True, frozen=True)
-class Link:
-    """One message of a visible chain."""
+class VisibleChain:
+    """The messages of a chat that are visible, oldest first, and hashes of some of them."""
 
-    message_id: str
-    swipe: str
-    hash: str | None = None
+    names: list[Name]
+    hashes: dict[Name, str]
 
 
 async def reconcile(
-    tx: Ledger, chat_id: str, links: list[Link], dry_run: bool = False
+    tx: Ledger, chat_id: str, visible: VisibleChain, dry_run: bool = False
 ) -> Reconciled:
     chat = await enter_chat(tx, chat_id)
     if chat is None:
         raise ChatNotFound()
     await expect_chat(tx, chat_id)
     chain = await tx.load_chain(chat.number)
-    names: list[Name] = [(link.message_id, link.swipe) for link in links]
-    turn = Turn() if names == chain.names() else await turn_to(tx, chat, names, dry_run)
-    stale = await _compare_hashes(tx, chat, links, dry_run)
+    same = visible.names == chain.names()
+    turn = Turn() if same else await turn_to(tx, chat, visible.names, dry_run)
+    stale = await _compare_hashes(tx, chat, visible.hashes, dry_run)
     return {
         "revision": (await tx.load_head()).revision,
         "dormant": turn.dormant,
@@ -186,22 +186,22 @@ async def reconcile(
     }
 
 
-async def _compare_hashes(tx: Ledger, chat: ChatRow, links: list[Link], dry_run: bool) -> list[str]:
+async def _compare_hashes(
+    tx: Ledger, chat: ChatRow, hashes: dict[Name, str], dry_run: bool
+) -> list[str]:
     """The messages whose text is another than when values were last made of it."""
     stale: list[str] = []
     chain = await tx.load_chain(chat.number)
-    for link in links:
-        if link.hash is None:
-            continue
-        place = chain.places.get((link.message_id, link.swipe))
+    for name, text in hashes.items():
+        place = chain.places.get(name)
         if place is None:
             continue
         if place.hash is None:
             if not dry_run:
-                place.hash = link.hash
+                place.hash = text
                 tx.put_place(place)
-        elif place.hash != link.hash:
-            stale.append(link.message_id)
+        elif place.hash != text:
+            stale.append(place.message_id)
     return stale
 
 

@@ -111,7 +111,7 @@ async def contents_of(tx: Reader, view: View) -> Contents:
         room = await tx.find_any_holder(space, str(view.chat.number))
         if room is not None:
             contents.rooms[space] = await replayed_values(tx, replay, room, view.counts)
-    for former in await chat_instances_at(tx, view.chat.number, view.moment):
+    for former in await chat_instances_at(tx, view.chat.number, view.moment, in_story=True):
         data = await replayed_values(tx, replay, former.holder, view.counts)
         contents.instances.append({"instance": former.record, "data": data})
         contents.holders.append(former.holder)

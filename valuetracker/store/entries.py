@@ -44,6 +44,7 @@ class Record:
 
     `previous` is the revision that spoke of the key before, `after` and `place` what it
     then was (None: it was gone), `operand` what was asked for where `after` does not say it.
+    Of a derived change it is the revision of the newest source: replay goes there at once.
     """
 
     key: str
@@ -112,6 +113,7 @@ class EntryRow(Row):
     message_id: str | None = None
     swipe: str | None = None
     position: int | None = None
+    _records: list[Record] | None = None
 
     def _sum(self) -> int:
         return entry_checksum(
@@ -136,7 +138,10 @@ class EntryRow(Row):
 
     @property
     def records(self) -> list[Record]:
-        return decode_records(self.changes)
+        """Its changes; taken apart once, because every key of it may ask."""
+        if self._records is None:
+            self._records = decode_records(self.changes)
+        return self._records
 
     @property
     def is_flippable(self) -> bool:

@@ -208,6 +208,26 @@ async def instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerIn
     return FormerInstance(holder, shape.place, record, stored["chat"], present_values(state))
 
 
+SELECT_TAKEN_SHAPES = sql.taken(
+    """
+    WHERE entries.subject = :subject AND entry <= :until ORDER BY entry DESC
+    """
+)
+
+
+async def taken_instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerInstance | None:
+    """An instance of a branch as it was then in the parent, from what was taken over."""
+    for row in await tx.fetch_all(SELECT_TAKEN_SHAPES, subject=holder.number, until=moment.entry):
+        for record in reversed(EntryRow(*row).verify().records):
+            if not record.key:
+                if record.after is None:
+                    return None
+                stored = orjson.loads(record.after)
+                shown = await instance_record(tx, stored)
+                return FormerInstance(holder, record.place, shown, stored["chat"], [])
+    return None
+
+
 async def instance_record(tx: Reader, stored: dict[str, Any]) -> Instance:
     """What the log keeps of an instance, as it is answered."""
     record: Instance = {
@@ -286,6 +306,22 @@ async def instances_at(tx: Reader, character_id: str, moment: Moment) -> list[Fo
     return [each for each in members if each.record["characterId"] == character_id]
 
 
-async def chat_instances_at(tx: Reader, chat: int, moment: Moment) -> list[FormerInstance]:
-    """The instances that were bound to a chat then."""
-    return [each for each in await members_at(tx, chat, moment) if each.chat == chat]
+async def chat_instances_at(
+    tx: Reader, chat: int, moment: Moment, in_story: bool = False
+) -> list[FormerInstance]:
+    """
+    The instances that were bound to a chat then.
+
+    In the story of a branch, what it took over happened to itself.
+    """
+    members = await members_at(tx, chat, moment)
+    if in_story:
+        known = {each.holder.number for each in members}
+        for row in await tx.fetch_all(SELECT_MEMBERS, parent=chat):
+            holder = HolderRow(*row).verify()
+            if holder.origin is not None and holder.number not in known:
+                former = await taken_instance_at(tx, holder, moment)
+                if former is not None:
+                    members.append(former)
+        members.sort(key=lambda former: former.place)
+    return [each for each in members if each.chat == chat]

@@ -64,6 +64,8 @@ class Replayed:
     value: str | None
     conflicts: list[Conflict]
     sources: list[Source]
+    # The revision of the newest source, whether it counts or not.
+    newest: int
 
 
 class Replay:
@@ -88,6 +90,9 @@ class Replay:
                         previous = record.previous
                         if record.op not in DERIVED:
                             yield Source(entry, index, record)
+                        elif record.operand is not None:
+                            # However often it has flipped since.
+                            previous = int(record.operand)
             # What was folded has no past: it names none.
             revision = previous
 
@@ -112,10 +117,18 @@ class Replay:
             self._read[holder, revision] = [EntryRow(*row).verify() for row in rows]
         return self._read[holder, revision]
 
-    async def sources(self, holder: int, key: str, last: int, counts: Counts) -> list[Source]:
-        """The changes that count, oldest first, from the last that starts the key anew."""
+    async def _sources(
+        self, holder: int, key: str, last: int, counts: Counts
+    ) -> tuple[list[Source], int]:
+        """
+        The changes that count, oldest first, from the last that starts the key anew.
+
+        And the revision of the newest one, whether it counts or not.
+        """
         found: list[Source] = []
+        newest = 0
         async for source in self.walk(holder, key, last):
+            newest = newest or source.entry.revision
             if not counts(source.entry):
                 continue
             found.append(source)
@@ -126,7 +139,7 @@ class Replay:
             named = await self._named(found[0], counts)
             if named is not None:
                 found[:1] = named
-        return found
+        return found, newest
 
     async def _named(self, restore: Source, counts: Counts) -> list[Source] | None:
         """
@@ -157,7 +170,7 @@ class Replay:
         return self._single[holder, number]
 
     async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
-        sources = await self.sources(holder, key, last, counts)
+        sources, newest = await self._sources(holder, key, last, counts)
         value: str | None = None
         conflicts: list[Conflict] = []
         for source in sources:
@@ -165,7 +178,7 @@ class Replay:
                 value = _apply(source.record, value)
             except ValueTrackerError as refusal:
                 conflicts.append(Conflict(source, refusal.message))
-        return Replayed(value, conflicts, sources)
+        return Replayed(value, conflicts, sources, newest)
 
 
 def is_live(entry: EntryRow) -> bool:

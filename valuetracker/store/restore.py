@@ -115,7 +115,7 @@ async def restore_view(tx: Ledger, view: View, dry_run: bool = False) -> Restore
         if room is not None:
             values = await replayed_records(tx, replay, room, view.counts)
             await restoration.restore_values(room, values, chat.number)
-    then = await chat_instances_at(tx, chat.number, view.moment)
+    then = await chat_instances_at(tx, chat.number, view.moment, in_story=True)
     for former in then:
         former.values = await replayed_records(tx, replay, former.holder, view.counts)
     await restoration.restore_instances(chat, then)

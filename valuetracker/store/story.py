@@ -53,11 +53,13 @@ class ValueFlip:
     key: str
     before: str | None
     after: str | None
+    # The revision of the newest source of the key.
+    newest: int
 
     def change(self) -> Change:
         if self.after is None:
-            return RemoveValue(self.holder, self.key, "reconcile")
-        return SetValue(self.holder, self.key, self.after, "reconcile")
+            return RemoveValue(self.holder, self.key, "reconcile", str(self.newest))
+        return SetValue(self.holder, self.key, self.after, "reconcile", str(self.newest))
 
 
 @dataclass(slots=True)
@@ -110,7 +112,9 @@ async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow
         replayed = await replay.replay(number, key, stored.last, counts)
         result.conflicts += [(holder, conflict) for conflict in replayed.conflicts]
         if replayed.value != stored.value:
-            result.flips.append(ValueFlip(holder, key, stored.value, replayed.value))
+            result.flips.append(
+                ValueFlip(holder, key, stored.value, replayed.value, replayed.newest)
+            )
     return result
 
 
@@ -160,32 +164,37 @@ async def _add_place(
 async def turn_to(tx: Ledger, chat: ChatRow, names: list[Name], dry_run: bool = False) -> Turn:
     """Make this the visible chain of a chat, and bring its values along."""
     chain = await tx.load_chain(chat.number)
-    wanted = set(names)
-    hidden = [
-        place for place in chain.visible.values() if (place.message_id, place.swipe) not in wanted
-    ]
-    known = [chain.places[name] for name in names if name in chain.places]
+    # Most of a story stays as it is: only what comes after that is looked at.
+    same = chain.same_until(names)
+    order = chain.order()
+    ahead = names[same:]
+    wanted = set(ahead)
+    hidden = [place for place in order[same:] if (place.message_id, place.swipe) not in wanted]
+    known = [chain.places[name] for name in ahead if name in chain.places]
     turn = await weigh(tx, hidden, [place for place in known if place.position is None])
     if dry_run:
         return turn
     revision = await tx.change_chain(chat)
+    last = order[same - 1].position or 0 if same else 0
     for place in hidden:
         chain.move(place, None)
         tx.rows.flip(place, revision)
-    last = 0
-    for name in names:
-        known_place = chain.places.get(name)
-        if known_place is None:
+    places = order[:same]
+    for name in ahead:
+        place_there = chain.places.get(name)
+        if place_there is None:
             seen = chain.seen.get(name[0], revision)
             last = chain.next_position()
-            await _add_place(tx, chat.number, Anchor(*name), seen, last)
-        elif known_place.position is None or known_place.position < last:
+            place_there = await _add_place(tx, chat.number, Anchor(*name), seen, last)
+        elif place_there.position is None or place_there.position < last:
             # Whatever comes after something that came later is numbered anew.
             last = chain.next_position()
-            chain.move(known_place, last)
-            tx.rows.flip(known_place, revision)
+            chain.move(place_there, last)
+            tx.rows.flip(place_there, revision)
         else:
-            last = known_place.position
+            last = place_there.position
+        places.append(place_there)
+    chain.is_now(names, places)
     changes: list[Change] = [flip.change() for flip in turn.flips]
     await tx.apply(changes or [ChangeChain(chat)])
     return turn

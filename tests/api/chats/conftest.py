@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.api.chats.chat import Chat, Values
+from tests.api.chats.queue import Queue
 from tests.postgres import PostgresServer
 
 
@@ -22,6 +23,13 @@ def values(request: pytest.FixtureRequest, chat: Chat) -> Values:
         return chat.instance("sword")
     chat.open("the fixture's tab")
     return chat
+
+
+@pytest.fixture
+def queue(chat: Chat) -> Queue:
+    """The empty queue of a chat that is there, at revision 1."""
+    chat.open("the fixture's tab")
+    return Queue(chat)
 
 
 @pytest.fixture

@@ -66,14 +66,14 @@ class Queue:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def list(self, status: str | None = None) -> Any:
+    def listed(self, status: str | None = None) -> Any:
         params = {} if status is None else {"status": status}
         answer = self.chat.client.get(f"{self.chat.path}/operations", params=params)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def ids(self, status: str | None = None) -> list[str]:
-        return [each["id"] for each in self.list(status)]
+        return [each["id"] for each in self.listed(status)]
 
     def patch(self, id: str, **body: Any) -> httpx.Response:
         return self.send("PATCH", id, body=body)

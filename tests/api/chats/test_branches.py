@@ -220,7 +220,7 @@ def test_a_branch_as_of_a_message_of_its_parent_is_what_the_parent_was(
 
     branch = branch_off(chat)
 
-    def told(state: Any, *known: str) -> Any:
+    def told(state: Any) -> Any:
         by = [(each["instance"], each["data"]) for each in state["instances"]]
         members = [(each.get("origin", each["id"]), data) for each, data in by]
         return state["data"], members, state["series"], state["processed"]
@@ -319,7 +319,7 @@ def test_operations_are_not_taken_over(chat: Chat, point: dict[str, Any]) -> Non
 
     branch = branch_off(chat, **point)
 
-    assert (Queue(branch).list(), Queue(chat).ids()) == ([], ["a"])
+    assert (Queue(branch).listed(), Queue(chat).ids()) == ([], ["a"])
     Queue(branch).add("a")
     assert Queue(chat).get("a")["status"] == "completed"
 

@@ -287,7 +287,7 @@ def test_a_queue_that_is_not_empty_is_a_warning_only(chat: Chat) -> None:
     assert len(found["warnings"]) == 1
     assert "2 operations" in found["warnings"][0]
     assert (found["data"], found["parent"]) == ({"hp": 45}, "chat")
-    assert (found["operations"], Queue(branch).list()) == (NO_OPERATIONS, [])
+    assert (found["operations"], Queue(branch).listed()) == (NO_OPERATIONS, [])
     assert queue.ids() == ["a", "b"]
 
 

@@ -1,0 +1,279 @@
+"""
+The scenarios of checkpoints and branches: the five tests and four edge cases of their
+requirements by name, and the lifecycle of pending entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.chats.chat import Chat
+from tests.api.chats.points import (
+    VALID,
+    branch_off,
+    diff_checkpoint,
+    make_checkpoint,
+    post_branch,
+    post_checkpoint,
+    restore_checkpoint,
+    rows,
+    send_checkpoint,
+    validate,
+)
+from tests.api.chats.queue import Queue, at_time, operation
+from tests.model import done, outcome, refused
+
+RECAPS = "running_scene_recaps"
+USER_ENTRIES = ["Ann", "The old mill", "The fire"]
+INTERNAL_ENTRIES = ["_registry_character", "_registry_location", "__index_all", "__index_names"]
+QUEUE_ENTRY = "__operation_queue"
+
+
+def tell(chat: Chat, first: int, last: int) -> None:
+    """A recap for each message, and beside it the recap of all of them."""
+    for number in range(first, last + 1):
+        message = f"m{number}"
+        version = chat.add_version(
+            RECAPS, f"Scene {number}", message, scene_count=number, excluded_count=0
+        )
+        assert version == number
+        combined = {"content": f"All {number} scenes", "message_count": 10 * number}
+        chat.set("combined_recap", combined, message)
+
+
+def recaps(chat: Chat) -> tuple[int, list[int]]:
+    found = chat.series(RECAPS)
+    return found["currentVersion"], [each["version"] for each in found["versions"]]
+
+
+def entries(chat: Chat, *names: str) -> Any:
+    """A lorebook as an instance of the chat, with an entry for each name."""
+    book = chat.instance("lorebook", "world")
+    for number, name in enumerate(names):
+        book.set(name, {"uid": number, "comment": name, "order": 100})
+    return book
+
+
+# The five tests.
+
+
+def test_1_queue_blocking(chat: Chat) -> None:
+    tell(chat, 1, 1)
+    queue = Queue(chat)
+    queue.add("generate")
+
+    answer = post_checkpoint(chat, name="here")
+
+    assert outcome(answer)[0] == 409
+    assert answer.json()["error"] == (
+        "Cannot create checkpoint: 1 operations in queue. Please wait for queue to finish."
+    )
+    queue.end("generate")
+    assert post_checkpoint(chat, name="here").status_code == 201
+
+
+def test_2_all_entries_cloned(chat: Chat) -> None:
+    names = [*USER_ENTRIES, *INTERNAL_ENTRIES, QUEUE_ENTRY]
+    book = entries(chat, *names)
+
+    made = make_checkpoint(chat)
+    branched = post_branch(chat, checkpoint="here").json()
+
+    assert made["rows"] == branched["rows"] == rows(instances=1, values=8)
+    assert list(branched["instances"]) == ["lorebook"]
+    clone = chat.client.get(f"/instances/{branched['instances']['lorebook']}/data")
+    assert (clone.text, list(clone.json())) == (book.text(), names)
+
+
+def test_3_running_recap_isolation(chat: Chat) -> None:
+    tell(chat, 1, 5)
+    made = make_checkpoint(chat)
+    tell(chat, 6, 10)
+
+    branch = branch_off(chat, checkpoint="here")
+
+    recorded = made["state"]["series"][RECAPS]
+    assert (recorded["currentVersion"], recorded["versions"]) == (5, [1, 2, 3, 4, 5])
+    assert recorded["meta"]["scene_count"] == 5
+    assert recaps(branch) == (5, [1, 2, 3, 4, 5])
+    assert recaps(chat) == (10, [*range(1, 11)])
+
+
+def test_4_combined_recap_preservation(chat: Chat) -> None:
+    tell(chat, 1, 10)
+    make_checkpoint(chat, expect={"keys": ["combined_recap"], "messageCount": 100})
+    tell(chat, 11, 12)
+
+    branch = branch_off(chat, checkpoint="here")
+
+    assert branch.data()["combined_recap"]["message_count"] == 100
+    assert validate(chat, messageCount=100) == VALID
+    regenerated = validate(chat, messageCount=120)
+    assert (regenerated["success"], len(regenerated["warnings"])) == (True, 1)
+
+
+def test_5_complete_state_restoration(chat: Chat) -> None:
+    book = entries(chat)
+    tell(chat, 1, 5)
+    book.set("_registry_1", {"uid": 1}, "m5")
+    tell(chat, 6, 10)
+    for number in range(2, 21):
+        book.set(f"_registry_{number}", {"uid": number}, "m10")
+    later = chat.state()
+
+    make_checkpoint(chat, messageId="m5")
+    branch = branch_off(chat, checkpoint="here")
+
+    # The checkpoint: message 5, v5, the state of then.
+    assert recaps(branch) == (5, [1, 2, 3, 4, 5])
+    assert branch.data() == {
+        "combined_recap": {"content": "All 5 scenes", "message_count": 50},
+    }
+    assert branch.state()["instances"][0]["data"] == {"_registry_1": {"uid": 1}}
+    # Main: message 10, v10, as it is.
+    assert {**chat.state(), "checkpoints": []} == later
+    assert recaps(chat) == (10, [*range(1, 11)])
+    assert len(book.data()) == 20
+    # To and fro, in the chat itself.
+    then = chat.as_of("m5")
+    done(restore_checkpoint(chat))
+    assert (recaps(chat), chat.data()) == ((5, [1, 2, 3, 4, 5]), then["data"])
+    assert book.data() == {"_registry_1": {"uid": 1}}
+    assert chat.restore(later["revision"])[0] == 200
+    assert (recaps(chat), len(book.data())) == ((10, [*range(1, 11)]), 20)
+    assert recaps(branch) == (5, [1, 2, 3, 4, 5])
+
+
+# The edge cases.
+
+
+def test_edge_case_1_queue_entry_in_cloned_lorebook(chat: Chat) -> None:
+    book = entries(chat, "Ann")
+    book.set(QUEUE_ENTRY, {"content": {"queue": []}})
+    Queue(chat).add("generate", "completed")
+
+    branch = branch_off(chat)
+
+    # An entry is an entry like any other; the queue of the branch is empty and its own.
+    clone = branch.state()["instances"][0]["data"]
+    assert clone[QUEUE_ENTRY] == {"content": {"queue": []}}
+    assert Queue(branch).listed() == []
+    assert make_checkpoint(branch)["rows"] == rows(instances=1, values=2)
+
+
+def test_edge_case_2_both_sides_progress_after_branch(chat: Chat) -> None:
+    tell(chat, 1, 5)
+    make_checkpoint(chat)
+    branch = branch_off(chat, checkpoint="here")
+
+    tell(chat, 6, 10)
+    tell(branch, 6, 8)
+
+    assert recaps(chat) == (10, [*range(1, 11)])
+    assert recaps(branch) == (8, [*range(1, 9)])
+    make_checkpoint(branch)
+    assert validate(chat) == validate(branch) == VALID
+    # The message m7 of one is not that of the other.
+    branch.reconcile("m1", "m2", "m3", "m4", "m5", "m6")
+    assert (recaps(branch)[0], recaps(chat)[0]) == (6, 10)
+
+
+def test_edge_case_3_legacy_checkpoints(chat: Chat) -> None:
+    tell(chat, 1, 2)
+    # One that says nothing of what to expect is used without being compared with anything,
+    make_checkpoint(chat)
+    tell(chat, 3, 3)
+    assert validate(chat, lorebook="any", messageCount=7, theme="dark") == VALID
+    assert restore_checkpoint(chat).json()["success"] is True
+    assert recaps(chat) == (2, [1, 2])
+
+    # and a chat without any is no error, there is just nothing to validate.
+    legacy = Chat(chat.client, "legacy")
+    tell(legacy, 1, 1)
+    assert legacy.open()["checkpoints"] == []
+    unknown = send_checkpoint(legacy, "POST", verb="/validate", body={})
+    assert refused(unknown)[:2] == (404, "checkpoint_not_found")
+
+
+def test_edge_case_4_lorebook_name_mismatch(chat: Chat) -> None:
+    tell(chat, 1, 1)
+    make_checkpoint(chat, expect={"lorebook": "world - checkpoint"})
+    tell(chat, 2, 2)
+
+    report = validate(chat, lorebook="world")
+
+    # A warning that names both, and nothing is held up by it.
+    assert (report["success"], report["errors"], len(report["warnings"])) == (True, [], 1)
+    assert "world - checkpoint" in report["warnings"][0]
+    assert restore_checkpoint(chat).json()["success"] is True
+    assert recaps(chat) == (1, [1])
+
+
+# Requirements that no test above is named after.
+
+
+def test_nothing_is_lost_forwards_or_backwards(chat: Chat) -> None:
+    tell(chat, 1, 3)
+    names = [f"as of m{number}" for number in (1, 2, 3)]
+    for number, name in enumerate(names, 1):
+        make_checkpoint(chat, name, messageId=f"m{number}")
+
+    for number in (1, 3, 2, 1, 2, 3):
+        done(restore_checkpoint(chat, names[number - 1]))
+        assert recaps(chat) == (number, [*range(1, number + 1)])
+        assert diff_checkpoint(chat, names[number - 1]) == []
+    assert [validate(chat, name) for name in names] == [VALID] * 3
+
+
+# The lifecycle of a pending entry.
+
+
+def test_pending_entry_lifecycle(chat: Chat) -> None:
+    queue = Queue(chat)
+    entry = {"comment": "Ann", "content": "Ann lives at the mill.", "keys": ["Ann"]}
+
+    created = queue.add("entry_1", type="lorebook_entry", data=entry)
+    assert created == operation("entry_1", type="lorebook_entry", data=entry)
+
+    updated = queue.patch(
+        "entry_1", status="in_progress", stage="lookup_complete", data={"type": "character"}
+    )
+    looked_up = {**entry, "type": "character"}
+    assert outcome(updated) == (
+        200,
+        operation(
+            "entry_1", "in_progress", type="lorebook_entry", stage="lookup_complete", data=looked_up
+        ),
+    )
+    merged = queue.patch("entry_1", stage="merging", data={"content": "Ann left the mill."})
+    assert merged.json()["data"] == {**looked_up, "content": "Ann left the mill."}
+
+    completed = queue.end("entry_1")
+    assert (completed.json()["status"], completed.json()["stage"]) == ("completed", "merging")
+    assert queue.counts() == {"pending": 0, "inProgress": 0, "retrying": 0}
+    assert refused(queue.patch("entry_1", stage="late"))[:2] == (409, "illegal_move")
+
+
+def test_pending_entries_are_the_chats_own(client: httpx.Client) -> None:
+    one, two = Queue(Chat(client, "one")), Queue(Chat(client, "two"))
+    one.add("entry_1")
+
+    assert (one.ids(), two.ids()) == (["entry_1"], [])
+
+
+def test_stale_pending_entries_are_cleaned_up(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as past:
+        at_time(past, "2020-01-01T00:00:00.000Z")
+        for id in ("stale", "updated since"):
+            queue.add(id, "in_progress")
+    queue.patch("updated since", stage="merging")
+    queue.add("new")
+
+    assert queue.clean_up() == {"removedCount": 1, "ids": ["stale"]}
+
+    assert queue.ids() == ["updated since", "new"]
