@@ -135,6 +135,7 @@ def test_an_answer_is_what_openapi_says(answers: list[httpx.Response], number: i
     else:
         assert (media_type, step.route) in {
             ("", "/probe"),
+            ("", "/chats/{chat}/operations/claim"),
             ("text/html", "/docs"),
             ("text/event-stream", "/events"),
             ("text/event-stream", "/cross-extension/events/{extension}"),

@@ -37,12 +37,17 @@ FILLED_IN = {
     "{version}": "1",
     "{set}": "scenes",
     "{id}": "first",
+    "{operation}": "job",
+    "{checkpoint}": "safe",
 }
 DATA = "/instances/{instance}/data"
 ACROSS = "/cross-extension"
 CHAT = "/chats/{chat}"
 SERIES = CHAT + "/series/{series}"
 SCENES = CHAT + "/processed/{set}"
+WORK = CHAT + "/operations"
+JOB = WORK + "/{operation}"
+SAFE = CHAT + "/checkpoints/{checkpoint}"
 
 OPERATIONS = [
     {"op": "set", "instanceId": "sword", "key": "name", "value": "Excalibur"},
@@ -58,6 +63,40 @@ OPERATIONS = [
 CHAT_OPERATIONS = [
     {"op": "increment", "key": "edge", "by": 1, "anchor": {"messageId": "m1"}},
     {"op": "set", "instanceId": "sword", "key": "shine", "value": 1, "anchor": {"messageId": "m1"}},
+]
+
+# Work in progress, and points to go back to and to leave from.
+POINTS = [
+    Step("POST", WORK, {"id": "job", "type": "recap", "data": {"a": 1}, "priority": 2}),
+    Step("POST", WORK, {"id": "job", "type": "recap"}, status=409),
+    Step("POST", WORK, {"type": 5}, status=400),
+    Step("GET", WORK),
+    Step("GET", WORK, query="?status=done", status=400),
+    Step("GET", JOB),
+    Step("PATCH", JOB, {"stage": "half", "data": {"b": 2}}),
+    Step("POST", CHAT + "/checkpoints", {"name": "safe"}, status=409),
+    Step("POST", CHAT + "/checkpoints", {"name": "safe", "whenReady": True}, status=202),
+    Step("GET", SAFE),
+    Step("POST", SAFE + "/validate", status=409),
+    Step("POST", JOB + "/complete", {"data": {"c": 3}}),
+    Step("POST", JOB + "/fail", status=409),
+    Step("POST", JOB + "/cancel", status=409),
+    Step("POST", WORK + "/claim", {"leaseMs": 1000}, status=204),
+    Step("POST", WORK, {"id": "other", "type": "recap"}),
+    Step("POST", WORK + "/cleanup", {"maxAgeMs": 0}),
+    Step("POST", WORK + "/cleanup"),
+    Step("GET", CHAT + "/checkpoints"),
+    Step("GET", SAFE),
+    Step("POST", SAFE + "/validate", {"actual": {"messageCount": 3}}),
+    Step("GET", SAFE + "/diff"),
+    Step("POST", CHAT + "/branches", {"chatId": "the river"}, status=201),
+    Step("POST", CHAT + "/branches", {"chatId": "the river"}, status=409),
+    Step("GET", CHAT + "/lineage"),
+    Step("POST", CHAT + "/data", {"key": "edge", "value": 9}),
+    Step("POST", SAFE + "/restore", {"dryRun": True}),
+    Step("POST", SAFE + "/restore"),
+    Step("DELETE", SAFE),
+    Step("DELETE", SAFE, status=404),
 ]
 
 # What a chat can do, on the one the sword is in.
@@ -108,6 +147,7 @@ CHATS = [
     Step("GET", ACROSS + "/chats/{extension}/{chat}/data/{key}"),
     Step("GET", ACROSS + "/chats/{extension}/{chat}/history"),
     Step("GET", ACROSS + "/chats/{extension}/{chat}/diff", query="?from=13"),
+    *POINTS,
     Step("POST", CHAT + "/restore", {"revision": 14}),
     Step("DELETE", SCENES + "/{id}", status=404),
     Step("DELETE", SERIES),

@@ -17,6 +17,9 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 BYTES = re.compile(r'"bytes":\d+')
 PATH = re.compile(r'"path":"[^"]*"')
 SESSION = re.compile(r'"session":"[^"]*"')
+# Of values among which are times.
+DIGEST = re.compile(r'"digest":"[0-9a-f]{64}"')
+BRANCHED = re.compile(r"~[0-9a-f]{8}")
 ENGINE = re.compile(r'"engine":"[^"]*","engineVersion":"[^"]*"')
 # A stream may be left after more or fewer events than the other.
 EVENTS = "text/event-stream"
@@ -36,7 +39,7 @@ def recorded(data_dir: Path, database: str) -> list[tuple[int, list[tuple[str, s
             text = answer.text
             if answer.headers.get("content-type", "").startswith(EVENTS):
                 text = text[: text.index(step.until)]
-            for pattern in (TIME, BYTES, PATH, SESSION, ENGINE):
+            for pattern in (TIME, BYTES, PATH, SESSION, DIGEST, BRANCHED, ENGINE):
                 text = pattern.sub("", text)
             taken.append((answer.status_code, headers, text))
     return taken

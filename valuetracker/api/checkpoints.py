@@ -29,6 +29,7 @@ from valuetracker.errors import (
     MessageNotFound,
     NumberOutOfRange,
     OperationsPending,
+    RevisionConflict,
     RevisionUnknown,
     TooDeep,
     ValueTooLarge,
@@ -245,8 +246,8 @@ ENDPOINTS = [
             MessageNotFound,
             OperationsPending,
             CheckpointInvalid,
+            RevisionConflict,
         ),
-        conditional=False,
     ),
     Endpoint(
         ("POST",),

@@ -27,7 +27,7 @@ from valuetracker.errors import (
     ValueTooLarge,
 )
 from valuetracker.model import Cleanup, Operation
-from valuetracker.names import check_id
+from valuetracker.names import ID_LENGTH, check_id
 from valuetracker.store import work
 from valuetracker.store.queue import DAY_MS, STATUSES
 
@@ -144,8 +144,15 @@ def _parse_status(value: Any) -> str:
     return str(value)
 
 
+def _parse_stage(value: Any) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= ID_LENGTH:
+        raise InvalidBody(f"`stage` must be a string of 1 to {ID_LENGTH} characters.")
+    return value
+
+
 STATUS = Kind({"type": "string", "enum": list(STATUSES)}, _parse_status)
 NAME = _name_kind("operation")
+STAGE = Kind({"type": "string", "minLength": 1, "maxLength": 256}, _parse_stage)
 DATA = Field("data", object_kind(), "What it works on.", required=False)
 CLAIM = Field("claim", TEXT, "The token `claim` gave.", required=False, nullable=True)
 
@@ -233,7 +240,7 @@ ENDPOINTS = [
         returns=Operation,
         body=(
             Field("status", STATUS, "What it is now.", required=False),
-            Field("stage", NAME, "How far it is.", required=False, nullable=True),
+            Field("stage", STAGE, "How far it is.", required=False, nullable=True),
             DATA,
             CLAIM,
         ),

@@ -13,6 +13,8 @@ from valuetracker.store.log import Reader
 from valuetracker.store.rows import ChatRow, Row, checksum
 
 READY, WAITING, FAILED = "ready", "waiting", "failed"
+# What is left of a deleted one: its number, so that no other is given it.
+DELETED = "deleted"
 
 
 @dataclass(slots=True)
@@ -85,8 +87,23 @@ SELECT_CHECKPOINTS = Statement(
     f"SELECT {sql.names(CHECKPOINTS)} FROM {{schema}}.checkpoints"
     " WHERE chat = :chat ORDER BY number"
 )
-SELECT_OLDEST_CHECKPOINT = Statement(
-    f"SELECT min(revision) FROM {{schema}}.checkpoints WHERE status = '{READY}'"
+# How far the log may be folded. As of a message, every anchored change of the chat matters:
+# one that were folded would count for all messages.
+SELECT_OLDEST_NEEDED = Statement(
+    f"""
+    SELECT min(CASE
+        WHEN message_id IS NULL THEN revision
+        ELSE COALESCE(
+            (SELECT min(written) - 1 FROM {{schema}}.places
+             WHERE places.chat = checkpoints.chat AND written > 0),
+            revision
+        )
+    END)
+    FROM {{schema}}.checkpoints WHERE status = '{READY}'
+    """
+)
+SELECT_LAST_NUMBER = Statement(
+    "SELECT COALESCE(max(number), 0) FROM {schema}.checkpoints WHERE chat = :chat"
 )
 INSERT_CHECKPOINT = sql.insert("checkpoints", CHECKPOINTS)
 DELETE_CHECKPOINT = Statement(
@@ -96,4 +113,11 @@ DELETE_CHECKPOINT = Statement(
 
 async def list_checkpoint_rows(tx: Reader, chat: ChatRow) -> list[CheckpointRow]:
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
-    return [CheckpointRow(*row).verify() for row in rows]
+    found = [CheckpointRow(*row).verify() for row in rows]
+    return [row for row in found if row.status != DELETED]
+
+
+async def next_number(tx: Reader, chat: ChatRow) -> int:
+    """One more than there have ever been."""
+    row = await tx.fetch_one(SELECT_LAST_NUMBER, chat=chat.number)
+    return 1 + (row[0] if row is not None else 0)

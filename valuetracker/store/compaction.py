@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from valuetracker.engine.statement import Statement
 from valuetracker.model import Compaction, moment
 from valuetracker.store import statements as sql
-from valuetracker.store.checkpoint_rows import SELECT_OLDEST_CHECKPOINT
+from valuetracker.store.checkpoint_rows import SELECT_OLDEST_NEEDED
 from valuetracker.store.entries import (
     BETWEEN_CHANGES,
     FLIPPABLE,
@@ -71,7 +71,7 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     head = await tx.load_head()
     cutoff = await _cutoff(tx, head, keep)
     # What a checkpoint names must stay.
-    row = await tx.fetch_one(SELECT_OLDEST_CHECKPOINT)
+    row = await tx.fetch_one(SELECT_OLDEST_NEEDED)
     if row is not None and row[0] is not None:
         cutoff = min(cutoff, row[0])
     if cutoff <= head.oldest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import datetime
 
 import orjson
 
@@ -109,6 +110,11 @@ DELETE_OPERATION = Statement(
 
 def milliseconds() -> int:
     return time.time_ns() // 1_000_000
+
+
+def since_epoch(at: str) -> int:
+    """A moment as the API writes it, in milliseconds."""
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 def _moment(milliseconds: int) -> str:

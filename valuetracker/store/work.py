@@ -26,6 +26,7 @@ from valuetracker.store.queue import (
     OperationRow,
     list_rows,
     milliseconds,
+    since_epoch,
 )
 from valuetracker.store.rows import ChatRow
 from valuetracker.store.snapshot import Snapshot
@@ -76,7 +77,7 @@ async def add_operation(
     last = await tx.fetch_one(SELECT_LAST_NUMBER)
     row = OperationRow(
         chat.number, id, (last[0] if last is not None else 0) + 1, type, "pending", None, data,
-        priority, None, None, tx.now, tx.now, milliseconds(),
+        priority, None, None, tx.now, tx.now, since_epoch(tx.now),
     )  # fmt: skip
     row.seal()
     await tx.execute_many(INSERT_OPERATION, [row])
@@ -142,7 +143,7 @@ async def clean_up(tx: Ledger, chat_id: str, age: int) -> Cleanup:
 
 async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
     """Remove active operations nobody has touched for so long, and ended ones of a day."""
-    now = milliseconds()
+    now = since_epoch(tx.now)
     rows = await list_rows(tx, chat)
     stale = [row for row in rows if row.is_active and now - row.touched >= age]
     ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
@@ -160,7 +161,7 @@ async def sweep_all(tx: Ledger) -> None:
 
 
 async def _put(tx: Ledger, row: OperationRow) -> None:
-    row.updated_at, row.touched = tx.now, milliseconds()
+    row.updated_at, row.touched = tx.now, since_epoch(tx.now)
     row.seal()
     await tx.execute_many(DELETE_OPERATION, [row])
     await tx.execute_many(INSERT_OPERATION, [row])

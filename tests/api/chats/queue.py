@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -109,5 +110,7 @@ class Queue:
 
 
 def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
-    """From now on, what the server writes is written at that time."""
+    """From now on, what the server writes is written, and touched, at that time."""
+    milliseconds = int(datetime.fromisoformat(time).timestamp() * 1000)
     patch.setattr("valuetracker.store.ledger.now", lambda: time)
+    patch.setattr("valuetracker.store.work.milliseconds", lambda: milliseconds)

@@ -42,9 +42,6 @@ def test_a_malformed_operation_is_refused(chat: Chat, body: Any) -> None:
     "body",
     [
         [],
-        {"status": "done"},
-        {"status": ""},
-        {"status": 5},
         {"stage": ""},
         {"stage": 5},
         {"stage": "x" * 257},
@@ -56,7 +53,15 @@ def test_a_malformed_operation_is_refused(chat: Chat, body: Any) -> None:
 def test_a_malformed_move_is_refused(queue: Queue, body: Any) -> None:
     queue.add("a")
 
-    assert refused(queue.send("PATCH", "a", body=body)) == (400, "invalid_body", {})
+    assert refused(queue.send("PATCH", "a", body=body))[0] == 400
+    assert queue.get("a") == operation("a")
+
+
+@pytest.mark.parametrize("status", ["done", "", "PENDING", 5])
+def test_an_unknown_status_is_refused(queue: Queue, status: Any) -> None:
+    queue.add("a")
+
+    assert refused(queue.patch("a", status=status)) == (400, "invalid_body", {})
     assert queue.get("a") == operation("a")
 
 
