@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import at, chats, feed, log, postgres
+from bench import at, chats, checkpoints, feed, log, postgres
 from bench.children import Child, Cores, Failure, running
 from bench.disk import syncs_per_second
 from bench.others import Others
@@ -47,6 +47,7 @@ COMPARISONS: dict[str, Callable[[Rig], list[Comparison]]] = {
     "log": log.compare,
     "at": at.compare,
     "chats": chats.compare,
+    "checkpoint": checkpoints.compare,
     "feed": feed.compare,
     "postgres": postgres.compare,
 }

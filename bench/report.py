@@ -179,7 +179,7 @@ def table(findings: Findings) -> str:
     ]
     text.append(
         f"{_rounds_said(findings)} of {findings.seconds:g} s; x is the rate over hello's, or over "
-        "what is named beside it, of the same round (for size, at and chats: the time); "
+        "what is named beside it, of the same round (for size, at, chats, checkpoint: the time); "
         f"others kept {findings.others:.2f} cores busy"
     )
     return "\n".join(text)

@@ -259,6 +259,8 @@ CREATE TABLE {schema}.checkpoints (
     PRIMARY KEY (chat, name)
 );
 
+CREATE UNIQUE INDEX checkpoints_by_number ON {schema}.checkpoints (chat, number);
+
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
 CREATE TABLE {schema}.requests (

@@ -254,6 +254,8 @@ CREATE TABLE checkpoints (
     PRIMARY KEY (chat, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE UNIQUE INDEX checkpoints_by_number ON checkpoints (chat, number);
+
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
 -- was, and what it was answered.
 CREATE TABLE requests (

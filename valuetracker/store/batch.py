@@ -97,6 +97,16 @@ class _Batch:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
         anchor = operation.anchor or self._tx.context.anchor
         hidden = await is_hidden(self._tx, holder, anchor)
+        result = await self._run(operation, holder, anchor, hidden)
+        if hidden:
+            # A later operation must find it in the log: it may be a removal of it.
+            await self._tx.apply(self.changes)
+            self.changes = []
+        return result
+
+    async def _run(
+        self, operation: Operation, holder: HolderRow, anchor: Anchor | None, hidden: bool
+    ) -> dict[str, Any]:
         if operation.op == "clear":
             return await self._clear(holder, anchor, hidden)
         current = await self._current(holder, operation.key)

@@ -87,6 +87,10 @@ SELECT_CHECKPOINTS = Statement(
     f"SELECT {sql.names(CHECKPOINTS)} FROM {{schema}}.checkpoints"
     " WHERE chat = :chat ORDER BY number"
 )
+SELECT_CHECKPOINT = Statement(
+    f"SELECT {sql.names(CHECKPOINTS)} FROM {{schema}}.checkpoints"
+    " WHERE chat = :chat AND name = :name"
+)
 # How far the log may be folded. As of a message, every anchored change of the chat matters:
 # one that were folded would count for all messages.
 SELECT_OLDEST_NEEDED = Statement(
@@ -103,7 +107,7 @@ SELECT_OLDEST_NEEDED = Statement(
     """
 )
 SELECT_LAST_NUMBER = Statement(
-    "SELECT COALESCE(max(number), 0) FROM {schema}.checkpoints WHERE chat = :chat"
+    "SELECT number FROM {schema}.checkpoints WHERE chat = :chat ORDER BY number DESC LIMIT 1"
 )
 INSERT_CHECKPOINT = sql.insert("checkpoints", CHECKPOINTS)
 DELETE_CHECKPOINT = Statement(
@@ -115,6 +119,11 @@ async def list_checkpoint_rows(tx: Reader, chat: ChatRow) -> list[CheckpointRow]
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
     found = [CheckpointRow(*row).verify() for row in rows]
     return [row for row in found if row.status != DELETED]
+
+
+async def find_checkpoint_row(tx: Reader, chat: ChatRow, name: str) -> CheckpointRow | None:
+    row = await tx.fetch_one(SELECT_CHECKPOINT, chat=chat.number, name=name)
+    return CheckpointRow(*row).verify() if row is not None else None
 
 
 async def next_number(tx: Reader, chat: ChatRow) -> int:

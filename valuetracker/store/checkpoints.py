@@ -41,6 +41,7 @@ from valuetracker.store.checkpoint_rows import (
     READY,
     WAITING,
     CheckpointRow,
+    find_checkpoint_row,
     list_checkpoint_rows,
     next_number,
 )
@@ -74,10 +75,9 @@ class Wish:
 
 async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint | Answer:
     chat = await _enter(tx, chat_id)
-    existing = await list_checkpoint_rows(tx, chat)
     number = await next_number(tx, chat)
     name = wish.name if wish.name is not None else f"checkpoint-{number}"
-    if any(row.name == name for row in existing):
+    if await find_checkpoint_row(tx, chat, name) is not None:
         raise CheckpointExists()
     chain = await tx.load_chain(chat.number)
     if wish.message_id is not None and wish.message_id not in chain.visible:
@@ -253,10 +253,10 @@ async def get_checkpoint(tx: Snapshot, chat_id: str, name: str) -> Checkpoint:
 
 
 async def find_row(tx: Reader, chat: ChatRow | None, name: str) -> CheckpointRow:
-    for row in await list_checkpoint_rows(tx, chat) if chat is not None else []:
-        if row.name == name:
-            return row
-    raise CheckpointNotFound()
+    row = await find_checkpoint_row(tx, chat, name) if chat is not None else None
+    if row is None:
+        raise CheckpointNotFound()
+    return row
 
 
 async def find_ready(tx: Reader, chat: ChatRow, name: str) -> CheckpointRow:

@@ -263,6 +263,16 @@ def test_a_restore_in_the_branch_stands_on_changes_before_the_point(values: Valu
     assert branch.data() == {"hp": 50}
 
 
+def test_what_a_restore_brought_back_for_good_is_taken_over(values: Values) -> None:
+    values.set("hp", 45, "m2")
+    values.chat.reconcile("m1")
+    assert values.restore(2) == restored(4, 1)
+    # The message is back behind m1, but its old swipe counted as unanchored when restored.
+    values.set("mp", 1, "m2", "1")
+
+    assert branch_of(values, messageId="m1").data() == {"hp": 45}
+
+
 def test_before_the_point_there_is_nothing_to_restore_on_a_branch(chat: Chat) -> None:
     chat.set("hp", 50)
     branch = branch_off(chat)
