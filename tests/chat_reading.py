@@ -275,7 +275,7 @@ class ChatReading(RuleBasedStateMachine):
             for each in self.model.log
             if each.row[:2] == ("data", owner)
         ]
-        assert sorted(found) == sorted(wanted)
+        assert sorted(found) == sorted(wanted), (owner, set(found) ^ set(wanted))
 
     def compare_report(self, found: dict[str, Any], report: Report) -> None:
         """What a reconcile did; series and processed ids are compared by reading them."""

@@ -194,8 +194,10 @@ class _Batch:
         hidden: bool,
     ) -> dict[str, Any]:
         row = (await self._tx.load_rows(holder, [key]))[key]
-        dormant = row is not None and row.value is None and await has_dormant_change(self._tx, row)
-        if current is not None or dormant:
+        if current is not None or (
+            # Also if the batch itself has just removed its value.
+            row is not None and await has_dormant_change(self._tx, row)
+        ):
             self.changes.append(RemoveValue(holder, key, anchor=anchor))
         if not hidden:
             self._values[holder.number, key] = None
