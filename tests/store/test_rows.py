@@ -46,7 +46,16 @@ BARE: list[Any] = [
 # What is no column: what an entry is shown with stands in other rows, under their checksums,
 # and a part of a checksum is made with it.
 BESIDE: dict[type, set[str]] = {
-    EntryRow: {"space", "id", "chat_id", "anchor_chat", "message_id", "swipe", "position"},
+    EntryRow: {
+        "space",
+        "id",
+        "chat_id",
+        "anchor_chat",
+        "message_id",
+        "swipe",
+        "position",
+        "_records",
+    },
     DataRow: {"content"},
 }
 

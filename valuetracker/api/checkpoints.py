@@ -126,7 +126,7 @@ async def branch_chat(call: Call) -> Any:
     itself, and neither chat needs the other. Instances get new ids, and `instances` says which;
     operations are not taken over.
     """
-    start = call.body.get("from", branches.Start())
+    start = call.body.get("from") or branches.Start()
     return await call.write(branches.branch_chat, call.path["chat"], call.body["chatId"], start)
 
 
@@ -256,7 +256,13 @@ ENDPOINTS = [
         returns=Branch,
         body=(
             Field("chatId", CHAT_ID, "The id of the new chat."),
-            Field("from", START, "Where it leaves this one; now, if not said.", required=False),
+            Field(
+                "from",
+                START,
+                "Where it leaves this one; now, if not said.",
+                required=False,
+                nullable=True,
+            ),
         ),
         raises=(
             InvalidBody,

@@ -24,6 +24,7 @@ from valuetracker.store.checkpoints import find_ready, measure_now
 from valuetracker.store.entries import (
     BETWEEN_CHANGES,
     DERIVED,
+    DROPPED,
     FLIPPABLE,
     EntryRow,
     Record,
@@ -134,17 +135,19 @@ class _Taking:
         self._last: dict[str, int] = {}
         # Where in its new entry a change stands that stood elsewhere in the old one.
         self._indexes: dict[tuple[int, int], int] = {}
+        # Entries that do not belong to the point; a restore that does may name one for good.
+        self._left: dict[int, EntryRow] = {}
+        self._taken: list[EntryRow] = []
 
     async def take(self) -> None:
-        taken: list[EntryRow] = []
         for statement in (SELECT_TAKEN_SOURCES, SELECT_SOURCES):
             for row in await self._tx.fetch_all(statement, subject=self._old.number):
                 entry = EntryRow(*row).verify()
                 if self._view.takes(entry):
-                    copy = self._copy(entry)
-                    if copy is not None:
-                        taken.append(copy)
-        await self._tx.execute_many(sql.INSERT_TAKEN, taken)
+                    self._copy(entry)
+                else:
+                    self._left[entry.entry] = entry
+        await self._tx.execute_many(sql.INSERT_TAKEN, self._taken)
         table = self._tx.rows.table(self._new.number)
         for key, last in self._last.items():
             gone = DataRow(self._new.number, key, None, 0, 0, last, 1)
@@ -154,7 +157,7 @@ class _Taking:
             self._tx.rows.values_touched(self._new.number)
             self._tx.put_holder(self._new)
 
-    def _copy(self, entry: EntryRow) -> EntryRow | None:
+    def _copy(self, entry: EntryRow) -> None:
         records: list[str] = []
         for index, record in enumerate(entry.records):
             if not record.key:
@@ -163,20 +166,37 @@ class _Taking:
                 self._indexes[entry.entry, index] = len(records)
                 records.append(self._encode(record))
                 self._last[record.key] = entry.revision
-        if not records:
-            return None
         place = entry.place
         if entry.is_flippable and place is not None:
             place = self._places[place].place
         elif entry.anchor_chat:
             # It counts as unanchored, and the place is another chat's.
             place = None
+        if records:
+            self._take(entry, place, FLIPPABLE, records)
+
+    def _take(self, entry: EntryRow, place: int | None, standing: int, records: list[str]) -> None:
         copy = EntryRow(
             entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place,
-            entry.effect, FLIPPABLE, BETWEEN_CHANGES.join(records),
+            entry.effect, standing, BETWEEN_CHANGES.join(records),
         )  # fmt: skip
         copy.seal()
-        return copy
+        self._taken.append(copy)
+
+    def _take_named(self, number: int) -> None:
+        """What a restore has brought back for good, although its place is left behind."""
+        entry = self._left.pop(number, None)
+        if entry is not None:
+            records: list[str] = []
+            for index, record in enumerate(entry.records):
+                if record.key and record.op not in DERIVED:
+                    self._indexes[number, index] = len(records)
+                    records.append(
+                        encode_record(
+                            record.key, record.op, 0, record.place, record.after, record.operand
+                        )
+                    )
+            self._take(entry, None, DROPPED, records)
 
     def _encode_shape(self, record: Record) -> str:
         """When the instance came and went, as if it had been that of the branch."""
@@ -192,6 +212,9 @@ class _Taking:
     def _encode(self, record: Record) -> str:
         operand = record.operand
         if record.op == "restore":
+            for number, _, always in orjson.loads(operand or "[]"):
+                if always:
+                    self._take_named(number)
             operand = orjson.dumps(
                 [
                     [number, self._indexes[number, index], always]

@@ -76,7 +76,7 @@ class Wish:
 async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint | Answer:
     chat = await _enter(tx, chat_id)
     number = await next_number(tx, chat)
-    name = wish.name if wish.name is not None else f"checkpoint-{number}"
+    name = wish.name if wish.name is not None else await _free_name(tx, chat, number)
     if await find_checkpoint_row(tx, chat, name) is not None:
         raise CheckpointExists()
     chain = await tx.load_chain(chat.number)
@@ -96,6 +96,12 @@ async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint 
         return Answer(202, {"name": name, "status": WAITING})
     await _make(tx, chat, row)
     return row.record()
+
+
+async def _free_name(tx: Ledger, chat: ChatRow, number: int) -> str:
+    while await find_checkpoint_row(tx, chat, f"checkpoint-{number}") is not None:
+        number += 1
+    return f"checkpoint-{number}"
 
 
 async def make_waiting(tx: Ledger, chat: ChatRow) -> None:

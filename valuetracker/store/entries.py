@@ -200,6 +200,8 @@ class KeyframeRow(Row):
 
     def revisions(self) -> dict[str, int]:
         found: dict[str, int] = {}
+        if not self.keys:
+            return found
         for piece in self.keys.split(BETWEEN_CHANGES):
             key, revision = piece.split(BETWEEN_FIELDS)
             found[decode_name(key)] = int(revision)

@@ -107,7 +107,10 @@ class Snapshot:
 
     async def find_any_chat(self, chat_id: str) -> ChatRow | None:
         row = await self.fetch_one(sql.SELECT_CHAT, id=chat_id)
-        return ChatRow(*row).verify() if row is not None else None
+        if row is None:
+            await self._confirm_absence(sql.SCAN_FOR_CHAT, chat_id)
+            return None
+        return ChatRow(*row).verify()
 
     async def find_chat(self, chat_id: str) -> ChatRow | None:
         """The chat of this id, or of this former id."""

@@ -170,6 +170,10 @@ SCAN_FOR_HOLDER = Statement(
     "SELECT count(*) FROM {schema}.holders NOT INDEXED WHERE id = :id AND space = 'instance'",
     postgres="SELECT count(*) FROM {schema}.holders WHERE id = :id AND space = 'instance'",
 )
+SCAN_FOR_CHAT = Statement(
+    "SELECT count(*) FROM {schema}.chats NOT INDEXED WHERE id = :id",
+    postgres="SELECT count(*) FROM {schema}.chats WHERE id = :id",
+)
 SCAN_FOR_CHARACTER = Statement(
     "SELECT count(*) FROM {schema}.characters NOT INDEXED WHERE id = :id",
     postgres="SELECT count(*) FROM {schema}.characters WHERE id = :id",
