@@ -286,10 +286,13 @@ class Model:
     def _restore_values(self, id: str, revision: int, touched: list[tuple[str, ...]]) -> int:
         then, present = self.past[revision].instances[id].values, self.now.instances[id].values
         changed = 0
-        for key in [key for key in present if key not in then]:
-            del present[key]
-            touched += self.touches(id, key)
-            changed += 1
+        # Every key that something has happened to since, also those that are gone again.
+        known = [name[2] for name in self.changed if name[:2] == ("data", id)]
+        for key in [key for key in known if key not in then]:
+            if self.changed["data", id, key] > revision:
+                changed += key in present
+                present.pop(key, None)
+                touched += self.touches(id, key)
         for key, value in then.items():
             if self.changed.get(("data", id, key), 0) > revision:
                 changed += key not in present or not same(present[key], value)
