@@ -52,6 +52,8 @@ class Change:
     operand: Any = None
     place: Place | None = None
     sources: tuple[Source, ...] = ()
+    # By a branch, from its parent: its revision is that of the parent's change.
+    taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,22 @@ class State:
         return [id for id, each in self.instances.items() if each == chat]
 
 
+@dataclass(frozen=True)
+class Point:
+    """
+    A chat at a moment, and there perhaps as of a message.
+
+    Anchored changes belong to it if their place is one of these (at or before it, visible or
+    hidden), unanchored ones if their revision is below the limit.
+    """
+
+    chat: int
+    then: State
+    message: str | None
+    limit: int
+    places: frozenset[Place]
+
+
 @dataclass
 class Report:
     """What a reconcile answers; changed are (row, before, after), `...` where there is none."""
@@ -112,6 +130,9 @@ class Report:
     changed: list[tuple[Row, Any, Any]]
     conflicts: list[Change]
     stale: list[str]
+
+
+Counts = Callable[[Change], bool]
 
 
 class Missing(Exception):
@@ -173,12 +194,10 @@ class ChatLog:
     def _is_dormant(self, change: Change) -> bool:
         return change.number not in self.now.dropped and not self.is_live(change)
 
-    def standing(
-        self, row: Row, length: int, counts: Callable[[Change], bool]
-    ) -> tuple[Source, ...]:
+    def standing(self, row: Row, counts: Counts) -> tuple[Source, ...]:
         """The changes that count for a row; a restore stands for those it names."""
         found: list[Source] = []
-        for change in self.log[:length]:
+        for change in self.log:
             if change.row != row or not counts(change):
                 continue
             if change.op == "restore":
@@ -203,7 +222,7 @@ class ChatLog:
         return values.get("", ...), conflicts
 
     def recomputed(self, row: Row) -> tuple[Any, list[Change]]:
-        return self.replay(self.standing(row, len(self.log), self.is_live))
+        return self.replay(self.standing(row, self.is_live))
 
     def _put(self, row: Row, value: Any) -> None:
         if value is ...:

@@ -15,13 +15,14 @@ from tests.chat_log import (
     Change,
     ChatLog,
     Conflict,
+    Counts,
     Missing,
     Owner,
     Place,
+    Point,
     Report,
     Row,
     Source,
-    State,
     Step,
     Values,
     differ,
@@ -216,60 +217,122 @@ class ChatModel(ChatLog):
 
     # The past
 
+    def point(self, name: str, revision: int | None = None, message: str | None = None) -> Point:
+        """A chat as it was at a revision (or is), and there as of a message if one is named."""
+        then = self.past[self.revision if revision is None else revision]
+        chat = self.now.names.get(name, -1)
+        if chat not in then.titles:
+            raise Missing
+        own = frozenset(place for place in then.seen if place.chat == chat)
+        if message is None:
+            return Point(chat, then, None, then.revision + 1, own)
+        chain = list(then.chains[chat])
+        if message not in chain:
+            raise Missing
+        end = chain.index(message) + 1
+        first = {each: then.first_seen[chat, each] for _, each, _ in own}
+        later = [first[each] for each in chain[end:] if first[each] >= first[message]]
+        limit = min(later, default=then.revision + 1)
+
+        def is_before(place: Place) -> bool:
+            if place.message in chain:
+                return place.message in chain[:end]
+            return first[place.message] < limit
+
+        return Point(chat, then, message, limit, frozenset(filter(is_before, own)))
+
+    def belongs(self, point: Point, change: Change) -> bool:
+        """Whether a change was made up to a point, live or dormant there."""
+        then, place = point.then, change.place
+        if change.number >= then.length or change.number in then.dropped:
+            return False
+        if place is None or place.chat is None or change.number in then.freed:
+            return change.revision < point.limit
+        return place in point.places
+
+    def counts_at(self, point: Point) -> Counts:
+        return lambda each: self.belongs(point, each) and self.is_live(each, point.then)
+
+    def members_at(self, chat: int, revision: int) -> list[str]:
+        return self.past[revision].members(chat)
+
+    def existed(self, id: str, revision: int) -> bool:
+        return id in self.past[revision].instances
+
+    def members(self, point: Point) -> list[str]:
+        """The instances of a chat just before the story went on."""
+        return self.members_at(point.chat, point.limit - 1)
+
+    def values_at(self, point: Point) -> Values:
+        values: Values = {}
+        owners = [point.chat, *self.members(point)]
+        for row in dict.fromkeys(change.row for change in self.log if change.row.owner in owners):
+            value, _ = self.replay(self.standing(row, self.counts_at(point)))
+            if value is not ...:
+                values[row] = value
+        return values
+
+    def as_of(self, name: str, message: str) -> tuple[list[str], Values]:
+        """The instances of a chat and all its values as of a message."""
+        point = self.point(name, message=message)
+        return self.members(point), self.values_at(point)
+
     def restore_instance(self, id: str, revision: int) -> tuple[int, int]:
         """How many rows differ now, and how many warnings that gave."""
         then = self.past[revision]
         if id not in then.instances:
             raise Missing
+
+        def counts(change: Change) -> bool:
+            return change.number < then.length and self.is_live(change, then)
+
         with self.request():
             stays = self.now.instances.get(id, then.instances[id]) != then.instances[id]
-            changed = self._restore_member(id, then)
+            self._bring_back(id, then.instances[id])
+            changed = self._restore_rows(id, revision, counts)
         return changed, int(stays)
 
     def restore_chat(self, name: str, revision: int) -> tuple[int, int]:
-        then = self.past[revision]
-        chat = self.now.names.get(name, -1)
-        if chat not in then.titles:
-            raise Missing
+        return self.restore(self.point(name, revision))
+
+    def restore(self, point: Point) -> tuple[int, int]:
+        """The chain stays as it is."""
+        chat, moment, counts = point.chat, point.limit - 1, self.counts_at(point)
+        members = self.members(point)
         warnings = 0
         with self.request():
-            changed = self._restore_rows(chat, then)
-            for id in dict.fromkeys([*then.members(chat), *self.now.members(chat)]):
+            changed = self._restore_rows(chat, moment, counts)
+            for id in dict.fromkeys([*members, *self.now.members(chat)]):
                 if self.now.instances.get(id, chat) != chat:
                     # It is somewhere else now, and not this chat's to change.
                     warnings += 1
-                elif id not in then.instances:
-                    changed += self._delete(id)
-                elif then.instances[id] != chat:
+                elif id in members:
+                    self._bring_back(id, chat)
+                    changed += self._restore_rows(id, moment, counts)
+                elif self.existed(id, moment):
                     warnings += 1
                 else:
-                    changed += self._restore_member(id, then)
+                    changed += self._delete(id)
         return changed, warnings
 
-    def _restore_member(self, id: str, then: State) -> int:
+    def _bring_back(self, id: str, chat: int | None) -> None:
         if id not in self.now.instances:
-            self.now.instances[id] = then.instances[id]
+            self.now.instances[id] = chat
             self.touched = True
-        return self._restore_rows(id, then)
 
-    def _restore_rows(self, owner: Owner, then: State) -> int:
-        """Restore every row that was written to or flipped since; how many differ."""
+    def _restore_rows(self, owner: Owner, moment: int, counts: Counts) -> int:
+        """Restore every row that was written to or flipped since, or differs; how many differ."""
         self.now.clock += 1
         chat = self.now.instances[owner] if isinstance(owner, str) else owner
-        rows = dict.fromkeys(
-            change.row
-            for change in self.log
-            if change.row.owner == owner
-            and max(change.revision, self.now.reworked.get(change.row, 0)) > then.revision
-        )
         changed = 0
-        for row in rows:
-            before = self.now.values.get(row, ...)
-            made = self.standing(row, then.length, lambda change: self.is_live(change, then))
-            sources = tuple(Source(n, pin or self._is_elsewhere(n, chat)) for n, pin in made)
-            self._record(row, "restore", sources=sources)
-            assert not differ(self.now.values.get(row, ...), then.values.get(row, ...))
-            changed += differ(before, then.values.get(row, ...))
+        for row in dict.fromkeys(change.row for change in self.log if change.row.owner == owner):
+            made = self.standing(row, counts)
+            differs = differ(self.now.values.get(row, ...), self.replay(made)[0])
+            revisions = [change.revision for change in self.log if change.row == row]
+            if differs or max([*revisions, self.now.reworked.get(row, 0)]) > moment:
+                sources = tuple(Source(n, pin or self._is_elsewhere(n, chat)) for n, pin in made)
+                self._record(row, "restore", sources=sources)
+            changed += differs
         return changed
 
     def _is_elsewhere(self, number: int, chat: int | None) -> bool:
@@ -278,39 +341,11 @@ class ChatModel(ChatLog):
         foreign = change.place is not None and chat not in (None, change.place.chat)
         return foreign or not self.is_live(change)
 
-    def as_of(self, name: str, message: str) -> tuple[list[str], Values]:
-        """The instances of a chat and all its values as of a message."""
-        chat = self.now.names[name]
-        chain = list(self.now.chains[chat])
-        if message not in chain:
-            raise Missing
-        index = chain.index(message)
-        first = {each: self.now.first_seen[chat, each] for each in chain}
-        later = [first[each] for each in chain[index + 1 :] if first[each] >= first[message]]
-        limit = min(later, default=self.revision + 1)
-        members = self.past[limit - 1].members(chat)
-
-        def counts(change: Change) -> bool:
-            if not self.is_live(change):
-                return False
-            place = change.place
-            if place is None or place.chat is None or change.number in self.now.freed:
-                return change.revision < limit
-            return place.chat == chat and place.message in chain[: index + 1]
-
-        values: Values = {}
-        for row in dict.fromkeys(change.row for change in self.log):
-            if row.owner == chat or row.owner in members:
-                value, _ = self.replay(self.standing(row, len(self.log), counts))
-                if value is not ...:
-                    values[row] = value
-        return members, values
-
     # Series and processed ids
 
     def add_version(self, step: Step) -> int:
         """The content is the step's operand, its key the name; numbers are never reused."""
-        version = 1 + len(self.versions(step))
+        version = 1 + max((int(key.split("/")[1]) for key in self.versions(step)), default=0)
         self.write(
             replace(step, key=f"{step.key}/{version}"),
             replace(step, key=f"{step.key}/current", operand=version),

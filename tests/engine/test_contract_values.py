@@ -16,8 +16,8 @@ from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.characters import get_character, list_characters, put_character
 from valuetracker.store.data import find_value, list_values, merge_values, set_value
 from valuetracker.store.instances import get_instance, list_instances, put_instance
-from valuetracker.store.journal import FRAME_CHANGES
 from valuetracker.store.ledger import Ledger, load_head
+from valuetracker.store.log_writer import FRAME_CHANGES
 from valuetracker.store.targets import instance
 
 TARGET = instance("i")

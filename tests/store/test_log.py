@@ -32,7 +32,6 @@ from valuetracker.store.entries import first_of, last_of
 from valuetracker.store.extension import Extension
 from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import delete_instance, put_instance
-from valuetracker.store.journal import FRAME_CHANGES
 from valuetracker.store.log import (
     Moment,
     character_at,
@@ -45,6 +44,7 @@ from valuetracker.store.log import (
     state_until,
     values_at,
 )
+from valuetracker.store.log_writer import FRAME_CHANGES
 from valuetracker.store.memory import Memory
 from valuetracker.store.rows import HolderRow
 from valuetracker.store.snapshot import Snapshot

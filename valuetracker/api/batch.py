@@ -145,6 +145,19 @@ def _schema(required: list[str]) -> dict[str, Any]:
 OPERATIONS = Kind(_schema(["op", "instanceId"]), _parse_operations)
 CHAT_OPERATIONS = Kind(_schema(["op"]), lambda value: _parse_operations(value, in_chat=True))
 
+REFUSALS = (
+    InvalidBody,
+    InvalidOperation,
+    InvalidId,
+    InvalidKey,
+    NumberOutOfRange,
+    TooDeep,
+    InstanceNotFound,
+    TypeConflict,
+    NumberLeftRange,
+    ValueTooLarge,
+)
+
 ENDPOINTS = [
     Endpoint(
         ("POST",),
@@ -152,18 +165,7 @@ ENDPOINTS = [
         run_batch,
         returns=BatchAnswer,
         body=(Field("operations", OPERATIONS, "What to do, in order."),),
-        raises=(
-            InvalidBody,
-            InvalidOperation,
-            InvalidId,
-            InvalidKey,
-            NumberOutOfRange,
-            TooDeep,
-            InstanceNotFound,
-            TypeConflict,
-            NumberLeftRange,
-            ValueTooLarge,
-        ),
+        raises=REFUSALS,
         conditional=False,
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.api.batch import CHAT_OPERATIONS
+from valuetracker.api.batch import CHAT_OPERATIONS, REFUSALS
 from valuetracker.api.history import DIFF_QUERY, HISTORY_QUERY, REVISION_FIELD, read_page
 from valuetracker.endpoints import (
     CHAT_ID,
@@ -23,14 +23,11 @@ from valuetracker.errors import (
     ChatExists,
     ChatNotFound,
     Compacted,
-    InstanceNotFound,
     InvalidBody,
     InvalidId,
     InvalidKey,
-    InvalidOperation,
     InvalidQuery,
     MessageNotFound,
-    NumberLeftRange,
     NumberOutOfRange,
     RepeatedMessage,
     RevisionConflict,
@@ -38,7 +35,6 @@ from valuetracker.errors import (
     TooDeep,
     TooManyAnchors,
     TooManyKeys,
-    TypeConflict,
     ValueTooLarge,
 )
 from valuetracker.model import (
@@ -295,18 +291,7 @@ ENDPOINTS = [
         run_chat_batch,
         returns=BatchAnswer,
         body=(Field("operations", CHAT_OPERATIONS, "What to do, in order."),),
-        raises=(
-            InvalidBody,
-            InvalidOperation,
-            InvalidId,
-            InvalidKey,
-            NumberOutOfRange,
-            TooDeep,
-            InstanceNotFound,
-            TypeConflict,
-            NumberLeftRange,
-            ValueTooLarge,
-        ),
+        raises=REFUSALS,
         conditional=False,
     ),
     Endpoint(

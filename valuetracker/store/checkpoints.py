@@ -46,13 +46,13 @@ from valuetracker.store.checkpoint_rows import (
     next_number,
 )
 from valuetracker.store.contents import Contents, contents_at, contents_now, contents_of
-from valuetracker.store.history import difference
+from valuetracker.store.history import ChatTexts, chat_differences
 from valuetracker.store.holding import enter_chat, expect_chat
 from valuetracker.store.ledger import Answer, Ledger
 from valuetracker.store.log import Moment, Reader, find_moment
 from valuetracker.store.queue import guard
 from valuetracker.store.restore import restore_chat_to, restore_view
-from valuetracker.store.rooms import ROOMS, shown_key, split_key
+from valuetracker.store.rooms import ROOMS, split_key
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, content_sum, values_record
 from valuetracker.store.series import CURRENT, current_version
 from valuetracker.store.snapshot import Snapshot
@@ -293,22 +293,13 @@ async def diff_checkpoint(tx: Snapshot, chat_id: str, name: str) -> list[Differe
     if chat is None:
         raise CheckpointNotFound()
     row = await find_ready(tx, chat, name)
-    before = _flat(await _contents(tx, chat, row))
-    after = _flat(await contents_now(tx, chat))
-    found: list[Difference] = []
-    for place in dict.fromkeys([*before, *after]):
-        space, instance_id, key = place
-        if before.get(place) != after.get(place):
-            each = difference(shown_key(space, key) or "", before.get(place), after.get(place))
-            each["instanceId"] = instance_id
-            if space in ("series", "processed"):
-                each["space"] = space
-            found.append(each)
-    return found
+    return chat_differences(
+        _flat(await _contents(tx, chat, row)), _flat(await contents_now(tx, chat))
+    )
 
 
-def _flat(contents: Contents) -> dict[tuple[str, str | None, str], str]:
-    texts: dict[tuple[str, str | None, str], str] = {}
+def _flat(contents: Contents) -> ChatTexts:
+    texts: ChatTexts = {}
     for space, values in contents.rooms.items():
         for key, value in values.items():
             texts[space, None, key] = orjson.dumps(value).decode()

@@ -242,6 +242,15 @@ async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> li
     if chat is None:
         return []
     before, after = [await _chat_texts(tx, chat, moment) for moment in moments]
+    return chat_differences(before, after)
+
+
+# By room (or `instance`), the instance's id, and the key.
+ChatTexts = dict[tuple[str, str | None, str], str]
+
+
+def chat_differences(before: ChatTexts, after: ChatTexts) -> list[Difference]:
+    """What differs: what was there before in its order, then what came."""
     found: list[Difference] = []
     for name in dict.fromkeys([*before, *after]):
         space, instance_id, key = name
@@ -254,11 +263,9 @@ async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> li
     return found
 
 
-async def _chat_texts(
-    tx: Snapshot, chat: ChatRow, moment: Moment
-) -> dict[tuple[str, str | None, str], str]:
+async def _chat_texts(tx: Snapshot, chat: ChatRow, moment: Moment) -> ChatTexts:
     """All values of a chat then: those of its rooms, then those of its instances."""
-    texts: dict[tuple[str, str | None, str], str] = {}
+    texts: ChatTexts = {}
     for space in ROOMS:
         room = await tx.find_any_holder(space, str(chat.number))
         if room is not None:
