@@ -76,6 +76,7 @@ class ChatComparison(ChatReading):
         new=st.sampled_from([*NEW_NAMES, *CHATS]),
     )
     def rearrange(self, number: int, id: str, what: str, new: str) -> None:
+        id = self.heir(number, id)
         if what == "delete":
             self.delete_instance(id)
         elif what == "rename":
@@ -143,6 +144,7 @@ class ChatComparison(ChatReading):
     ) -> None:
         """Every data route; those of instances sometimes say which chat they believe to be in."""
         name = self.name(number)
+        id = self.heir(number, id) if id is not None else None
         self.make_sure(id, name, number)
         method, end, body, steps = request_of(kind, values, keys, value)
         path = f"{path_of(name)}/data" if id is None else f"/instances/{id}/data"
@@ -200,7 +202,8 @@ class ChatComparison(ChatReading):
         open_to = [None, *there] if confined else there or IDS
         steps: list[Step] = []
         body: list[dict[str, Any]] = []
-        for id, key, (op, operand), own in batch:
+        for each, key, (op, operand), own in batch:
+            id = self.heir(number, each) if each is not None else None
             target = id if id in open_to or (id and number % 8 == 0) else open_to[-1]
             chat = name if confined else None
             steps.append(Step(op, key, operand, chat, target, own or anchor))
@@ -289,6 +292,7 @@ class ChatComparison(ChatReading):
     @rule(number=NUMBERS, id=TARGETS)
     def restore(self, number: int, id: str | None) -> None:
         name = self.name(number)
+        id = self.heir(number, id) if id is not None else None
         revision = number // 5 % (self.model.revision + 1)
         path = path_of(name) if id is None else f"/instances/{id}"
         answer = self.write("POST", f"{path}/restore", {"revision": revision})

@@ -15,6 +15,7 @@ import httpx
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.chat_branches import BranchModel
 from tests.chat_log import (
     Missing,
     Owner,
@@ -28,12 +29,13 @@ from tests.chat_log import (
     processed_of,
     series_of,
 )
-from tests.chat_model import ChatModel
 from tests.model import MOMENT, refused
 
 CHATS = ["den", "hall"]
 # What they may be renamed to; before that nobody uses these.
 NEW_NAMES = ["den @ 2", "hall/#2"]
+# What branches are called, as long as there are not more.
+BRANCHES = ["den ~ 1", "fork", "fork/2"]
 MESSAGES = ["m1", "m2", "m3", "m4"]
 # One is called like a chat: they must not be taken for each other.
 IDS = ["sword", "shield", "den"]
@@ -88,7 +90,7 @@ class ChatReading(RuleBasedStateMachine):
     def __init__(self, client: httpx.Client) -> None:
         super().__init__()
         self.client = client
-        self.model = ChatModel()
+        self.model = BranchModel()
         self.writes = itertools.count()
 
     def teardown(self) -> None:
@@ -100,8 +102,23 @@ class ChatReading(RuleBasedStateMachine):
 
     def name(self, number: int) -> str:
         """The id of a chat: one of the two, or one that a chat has got or had."""
-        known = [name for name in NEW_NAMES if name in self.model.now.names]
-        return [*CHATS, *known][number % (len(CHATS) + len(known))]
+        names = self.names()
+        return names[number % len(names)]
+
+    def names(self) -> list[str]:
+        known = self.model.now.names
+        return [*CHATS, *(name for name in (*NEW_NAMES, *BRANCHES) if name in known)]
+
+    def heir(self, number: int, id: str) -> str:
+        """An instance, or one of those that branches have made of it."""
+        found = [id]
+        for new, old in self.model.heirs().items():
+            if old in found:
+                found.append(new)
+        return found[number // 11 % len(found)]
+
+    def ids(self) -> list[str]:
+        return [*IDS, *self.model.heirs()]
 
     # Sending
 
@@ -152,9 +169,9 @@ class ChatReading(RuleBasedStateMachine):
     @invariant()
     def compare_present(self) -> None:
         now = self.model.now
-        for name in [*CHATS, *(name for name in NEW_NAMES if name in now.names)]:
+        for name in self.names():
             self.compare_state(self.get(f"{path_of(name)}/state"), name, now)
-        for id in IDS:
+        for id in self.ids():
             if now.instances.get(id) is None:
                 self.compare_values(self.get(f"/instances/{id}/data"), now, id)
 
@@ -167,9 +184,9 @@ class ChatReading(RuleBasedStateMachine):
     def read_the_past(self, number: int) -> None:
         revision = number % (self.model.revision + 1)
         then = self.model.past[revision]
-        for id in IDS:
+        for id in self.ids():
             self.compare_values(self.get(f"/instances/{id}/data", at=revision), then, id)
-        for name in CHATS:
+        for name in [*CHATS, *(name for name in self.names() if name in BRANCHES)]:
             self.compare_state(self.get(f"{path_of(name)}/state", at=revision), name, then)
             chat = self.model.now.names.get(name, -1)
             self.compare_values(self.get(f"{path_of(name)}/data", at=revision), then, chat)
@@ -180,7 +197,10 @@ class ChatReading(RuleBasedStateMachine):
         if chat not in state.titles:
             assert found is None
             return
-        assert found["chatId"] == self.model.now.titles[chat]
+        titles = self.model.now.titles
+        assert found["chatId"] == titles[chat]
+        origin = self.model.origins.get(chat)
+        assert found["parent"] == (None if origin is None else titles[origin.parent])
         self.compare_values(found["data"], state, chat)
         listed = {each["instance"]["id"]: each["data"] for each in found["instances"]}
         assert set(listed) == set(state.members(chat))
@@ -244,7 +264,7 @@ class ChatReading(RuleBasedStateMachine):
         assert sorted(found["ids"]) == sorted(wanted)
 
     def compare_history(self) -> None:
-        """Every source change is in history once, live or dormant."""
+        """Every source change is in history once, live or dormant; not what was taken over."""
         now = self.model.now
         for id in now.instances:
             self.compare_live_flags(self.history(f"/instances/{id}/history"), id)
@@ -268,14 +288,19 @@ class ChatReading(RuleBasedStateMachine):
         found = [
             (each["revision"], each["key"], each["live"])
             for each in items
-            if each["key"] is not None and each["op"] != "reconcile"
+            if each["key"] is not None and each["op"] not in ("reconcile", "branch")
         ]
         wanted = [
             (each.revision, each.row.key, self.model.is_live(each))
             for each in self.model.log
-            if each.row[:2] == ("data", owner)
+            if each.row[:2] == ("data", owner) and not each.taken
         ]
         assert sorted(found) == sorted(wanted), (owner, set(found) ^ set(wanted))
+        begun = self.model.begun(owner)
+        values = {} if begun is None else data_of(self.model.past[begun].values, owner)
+        derived = [each for each in items if each["op"] == "branch"]
+        assert {each["key"]: each["after"] for each in derived} == values
+        assert [each["revision"] for each in derived] == [begun] * len(values)
 
     def compare_report(self, found: dict[str, Any], report: Report) -> None:
         """What a reconcile did; series and processed ids are compared by reading them."""

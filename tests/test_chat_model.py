@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.chat_log import Conflict, Missing, Row, Step, data_of, processed_of, series_of
-from tests.chat_machine import ChatComparison
 from tests.chat_model import ChatModel
+from tests.chat_points import PointComparison
 from tests.conftest import RunningServer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -33,7 +33,7 @@ CHAT = "tale"
 
 
 def test_the_server_agrees_with_the_chat_model(shared_server: RunningServer) -> None:
-    class Here(ChatComparison):
+    class Here(PointComparison):
         def __init__(self) -> None:
             name = f"chat-model-{next(EXTENSIONS)}"
             shared_server.register(name)
