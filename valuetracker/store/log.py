@@ -136,7 +136,7 @@ async def state_until(tx: Reader, number: int, until: int) -> dict[str, Record]:
     head = await tx.load_head()
     pointers = {key: rev for key, rev in frame.revisions().items() if key not in state}
     if pointers:
-        ranges = [_range(revision, head) for revision in sorted(set(pointers.values()))]
+        ranges = [_range(revision, head, until) for revision in sorted(set(pointers.values()))]
         framed: dict[str, Record] = {}
         _collect(
             framed,
@@ -153,11 +153,11 @@ async def state_until(tx: Reader, number: int, until: int) -> dict[str, Record]:
     return state
 
 
-def _range(revision: int, head: Head) -> tuple[int, int]:
+def _range(revision: int, head: Head, until: int) -> tuple[int, int]:
     # What lies below the oldest was folded into one entry per holder.
     if revision <= head.oldest:
         return (0, last_of(head.oldest))
-    return (first_of(revision), last_of(revision))
+    return (first_of(revision), min(last_of(revision), until))
 
 
 def _collect(state: dict[str, Record], rows: list[Row]) -> None:

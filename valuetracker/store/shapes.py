@@ -117,6 +117,8 @@ class Shapes:
     # Instances
 
     async def _put_instance(self, change: PutInstance, head: Head) -> None:
+        # A keyframe that is due speaks of the shape it has had until now.
+        await self._log.close()
         old = await self._rows.find_holder("instance", change.id)
         present = old is not None and not old.gone
         if not present:
@@ -140,7 +142,6 @@ class Shapes:
             change.created_at,
             change.updated_at,
         )
-        await self._log.close()
         chat = await self._rows.get_chat(change.chat) if change.chat is not None else None
         self._touch_holder(row, chat, head.revision)
         self._rows.restructured.add(row.number)
