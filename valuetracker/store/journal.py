@@ -58,6 +58,11 @@ class Journal(Shapes):
         """The rows of the log collected since last asked."""
         return self._log.take()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an entry is being written."""
+        return self._log.is_open
+
     async def close(self) -> None:
         """Write down the entry that is open."""
         await self._log.close()

@@ -165,15 +165,19 @@ class Ledger:
         self.context = context = job.context
         self._revised = self._saw = False
         self._journal.begin(context, self.now)
-        await self.load_head()
-        before = await self._requests.find(context)
-        if before is not None:
-            return Written(
-                before.status, before.body.encode(), before.revision, True, bool(before.live)
-            )
+        # Every write comes through here: nothing is awaited that has nothing to do.
+        if not self._begun:
+            await self.load_head()
+        if context.idempotency_key is not None:
+            before = await self._requests.find(context)
+            if before is not None:
+                return Written(
+                    before.status, before.body.encode(), before.revision, True, bool(before.live)
+                )
         result = await job.verb(self, *job.arguments)
-        await self._journal.close()
-        head = await self.load_head()
+        if self._journal.is_open:
+            await self._journal.close()
+        head = self._rows.head or await self.load_head()
         status = job.status
         if isinstance(result, Answer):
             status, result = result.status, result.body
@@ -181,7 +185,8 @@ class Ledger:
         live = self._journal.live
         if self._only_looked:
             raise Withdrawn(body)
-        self._requests.remember(context, self.now, head.revision, status, live, body)
+        if context.idempotency_key is not None:
+            self._requests.remember(context, self.now, head.revision, status, live, body)
         return Written(status, body, head.revision, live=live)
 
     async def finish(self) -> Commit:

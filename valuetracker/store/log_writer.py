@@ -65,6 +65,11 @@ class LogWriter:
         self._now = now
         self._sequence = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an entry is being written."""
+        return self._open is not None
+
     def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
         """The rows of the log collected since last asked."""
         taken = self._entries, self._keyframes
