@@ -82,7 +82,9 @@ class BranchModel(ChatModel):
             self.origins[chat] = Origin(point.chat, point.limit - 1, self.revision, ids)
             self.now.instances |= dict.fromkeys(ids.values(), chat)
             self._take_places(point, chat)
-            self._take_changes(point, {point.chat: chat, **ids})
+            owners: dict[Owner, Owner] = {point.chat: chat}
+            owners.update(ids)
+            self._take_changes(point, owners)
             self._settle_values(chat)
 
     def _take_places(self, point: Point, chat: int) -> None:

@@ -172,8 +172,11 @@ class ChatReading(RuleBasedStateMachine):
         for name in self.names():
             self.compare_state(self.get(f"{path_of(name)}/state"), name, now)
         for id in self.ids():
-            if now.instances.get(id) is None:
-                self.compare_values(self.get(f"/instances/{id}/data"), now, id)
+            found = self.get(f"/instances/{id}/data") if now.instances.get(id) is None else {}
+            if id not in now.instances:
+                assert found == {}
+            elif now.instances[id] is None:
+                self.compare_values(found, now, id)
 
     @rule(number=NUMBERS, message=st.sampled_from(MESSAGES))
     def look_back(self, number: int, message: str) -> None:

@@ -22,7 +22,7 @@ from tests.conftest import RunningServer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 SETTINGS = settings(
-    max_examples=1_000 if SOAK else 80,
+    max_examples=1_000 if SOAK else 40,
     stateful_step_count=100 if SOAK else 40,
     derandomize=not SOAK,
     deadline=None,

@@ -104,7 +104,8 @@ CREATE UNIQUE INDEX data_by_key ON {schema}.data (holder, md5(key));
 -- changes, each with what it asked for and what came of it.
 --
 -- `effect` says whether they took effect when they were written. `standing` is 0 while a
--- flip of their place can reach them; 1 if they count as unanchored, 2 if they are dropped.
+-- flip of their place can reach them; once their instance has left the chat it is the revision
+-- at which it did, above 0 if they count as unanchored since, below if they are dropped.
 CREATE TABLE {schema}.entries (
     entry    BIGINT PRIMARY KEY,
     subject  BIGINT NOT NULL,

@@ -101,7 +101,8 @@ CREATE TABLE data (
 -- changes, each with what it asked for and what came of it.
 --
 -- `effect` says whether they took effect when they were written. `standing` is 0 while a
--- flip of their place can reach them; 1 if they count as unanchored, 2 if they are dropped.
+-- flip of their place can reach them; once their instance has left the chat it is the revision
+-- at which it did, above 0 if they count as unanchored since, below if they are dropped.
 CREATE TABLE entries (
     entry    INTEGER PRIMARY KEY,
     subject  INTEGER NOT NULL,

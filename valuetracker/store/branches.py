@@ -24,8 +24,8 @@ from valuetracker.store.checkpoints import find_ready, measure_now
 from valuetracker.store.entries import (
     BETWEEN_CHANGES,
     DERIVED,
-    DROPPED,
     FLIPPABLE,
+    NEVER,
     EntryRow,
     Record,
     encode_record,
@@ -99,8 +99,8 @@ async def _take_places(tx: Ledger, chat: ChatRow, view: View) -> dict[int, Place
                 old.written, old.hash,
             )  # fmt: skip
             tx.rows.add_place(place)
-            if position is not None:
-                tx.rows.flip(place, revision)
+            # Also of one that is hidden: it is known from here on.
+            tx.rows.flip(place, revision)
             found[old.place] = place
     return found
 
@@ -167,7 +167,7 @@ class _Taking:
                 records.append(self._encode(record))
                 self._last[record.key] = entry.revision
         place = entry.place
-        if entry.is_flippable and place is not None:
+        if self._view.follows(entry) and place is not None:
             place = self._places[place].place
         elif entry.anchor_chat:
             # It counts as unanchored, and the place is another chat's.
@@ -196,7 +196,7 @@ class _Taking:
                             record.key, record.op, 0, record.place, record.after, record.operand
                         )
                     )
-            self._take(entry, None, DROPPED, records)
+            self._take(entry, None, NEVER, records)
 
     def _encode_shape(self, record: Record) -> str:
         """When the instance came and went, as if it had been that of the branch."""

@@ -14,7 +14,7 @@ import orjson
 from valuetracker.errors import DataKeyNotFound
 from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store.changes import Change, RemoveValue, SetValue
-from valuetracker.store.holding import expect, hold, hold_present, look_up
+from valuetracker.store.holding import hold, hold_present, look_up
 from valuetracker.store.ledger import Ledger, loading
 from valuetracker.store.log import At, find_moment, former_values_record, values_at
 from valuetracker.store.operations import merge
@@ -89,6 +89,7 @@ async def override_values(tx: Ledger, target: Target, values: dict[str, str]) ->
     """Replace all values. Keys that stay keep their places; the new ones come after them."""
     holder = await hold(tx, target) if values else await hold_present(tx, target)
     if holder is not None:
+        await see(tx, holder, tx.context.anchor)
         gone = [key for key in await removable_keys(tx, holder) if key not in values]
         await _apply(
             tx,
@@ -118,6 +119,7 @@ async def remove_values(tx: Ledger, target: Target, keys: list[str]) -> Removed:
     holder = await hold_present(tx, target)
     if holder is None:
         return {"success": True, "removedCount": 0}
+    await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, keys)
     named = [row for key in dict.fromkeys(keys) if (row := rows[key]) is not None]
     removable = [row for row in named if row.value is not None or await has_dormant_change(tx, row)]
@@ -131,9 +133,13 @@ async def remove_value(tx: Ledger, target: Target, key: str) -> Success:
     row = (await tx.load_rows(holder, [key]))[key] if holder is not None else None
     if holder is None or row is None:
         raise DataKeyNotFound()
+    seen = row.revision
+    await see(tx, holder, tx.context.anchor)
+    row = (await tx.load_rows(holder, [key]))[key]
+    assert row is not None
     if row.value is None and not await has_dormant_change(tx, row):
         raise DataKeyNotFound()
-    await expect(tx, target, holder, key)
+    tx.expect(seen)
     await _apply(tx, holder, [_remove(tx, holder, key)])
     return {"success": True}
 
@@ -141,6 +147,7 @@ async def remove_value(tx: Ledger, target: Target, key: str) -> Success:
 async def clear_values(tx: Ledger, target: Target) -> Success:
     holder = await hold_present(tx, target)
     if holder is not None:
+        await see(tx, holder, tx.context.anchor)
         keys = await removable_keys(tx, holder)
         await _apply(tx, holder, [_remove(tx, holder, key) for key in keys])
     return {"success": True}
@@ -157,6 +164,7 @@ async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) 
     holder = await hold(tx, target) if sets else await hold_present(tx, target)
     if holder is None:
         return {}
+    await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, list(patch))
     removed = [
         key
@@ -165,8 +173,6 @@ async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) 
         and (row := rows[key]) is not None
         and (row.value is not None or await has_dormant_change(tx, row))
     ]
-    if sets or removed:
-        await see(tx, holder, tx.context.anchor)
     changes: list[Change] = []
     for key, value in patch.items():
         if value is None:
@@ -218,7 +224,6 @@ async def _remove_all(tx: Ledger, holder: HolderRow, changes: list[RemoveValue])
     """The same for removals: how many values went."""
     if not changes:
         return 0
-    await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, [change.key for change in changes])
     hidden = await is_hidden(tx, holder, tx.context.anchor)
     present = [change for change in changes if (row := rows[change.key]) and row.value is not None]

@@ -152,13 +152,16 @@ class EntryRow(Row):
     def is_live(self) -> bool:
         """Whether what it asked for counts now."""
         if self.standing:
-            return self.standing == SETTLED
+            return self.standing > 0
         # Anchored in no chat, it is recorded and never flips.
         return self.place is None or not self.anchor_chat or self.position is not None
 
 
-# What `standing` says: a flip can reach it; it counts as unanchored; it was dropped.
-FLIPPABLE, SETTLED, DROPPED = 0, 1, 2
+# What `standing` says: a flip can reach it; or since which revision that is no longer so,
+# because its instance left the chat: above 0 it counts as unanchored, below it was dropped.
+FLIPPABLE = 0
+# Dropped from the beginning.
+NEVER = -1
 
 
 def entry_checksum(

@@ -108,6 +108,7 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
     if holder is None:
         raise ProcessedNotFound()
     key = item_key(name, id)
+    await see(tx, holder, tx.context.anchor)
     row = (await tx.load_rows(holder, [key]))[key]
     known = row is not None and (row.value is not None or await has_dormant_change(tx, row))
     claimed = await _is_claimed(tx, holder, key)
@@ -117,7 +118,6 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
     if claimed:
         await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
     if known:
-        await see(tx, holder, tx.context.anchor)
         await tx.apply([RemoveValue(holder, key, anchor=tx.context.anchor)])
     return {"success": True}
 

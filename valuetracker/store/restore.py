@@ -35,6 +35,7 @@ from valuetracker.store.log import (
     instance_at,
     instances_at,
     shape_at,
+    taken_instance_at,
     values_at,
 )
 from valuetracker.store.queue import guard
@@ -192,7 +193,10 @@ class Restoration:
 
     async def _leave_chat(self, holder: HolderRow) -> None:
         """An instance the chat did not have: it goes if it was made since."""
-        if await instance_at(self._tx, holder, self._moment) is None:
+        former = await instance_at(self._tx, holder, self._moment)
+        if former is None and self._view is not None:
+            former = await taken_instance_at(self._tx, holder, self._moment)
+        if former is None:
             await self._remove_instance(holder)
         else:
             self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
@@ -218,12 +222,21 @@ class Restoration:
         rows = {row.key: row for row in await self._tx.list_rows(known)}
         then = {record.key: record for record in values}
         for key, row in rows.items():
-            if key not in then and row.last > self._moment.revision:
+            if key not in then and self._is_other(row, None):
                 await self._restore_value(known, key, None, row, chat)
         # In the order of then, so that keys that come back stand in that order.
         for key, record in then.items():
-            if rows[key].last > self._moment.revision:
+            if self._is_other(rows[key], record.after):
                 await self._restore_value(known, key, record.after, rows[key], chat)
+
+    def _is_other(self, row: DataRow, value: str | None) -> bool:
+        """
+        Whether something has happened to a key since, or it is another.
+
+        It can be without anything new: as of a message, one that was seen before it may
+        come behind it now.
+        """
+        return row.last > self._moment.revision or row.value != value
 
     async def _restore_value(
         self, holder: HolderRow, key: str, value: str | None, row: DataRow, chat: int | None

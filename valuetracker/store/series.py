@@ -151,11 +151,11 @@ async def remove_version(
         raise VersionNotFound()
     if version is None:
         version = await _current(tx, holder, name)
+    await expect_chat(tx, chat_id)
+    await see(tx, holder, tx.context.anchor)
     row = (await _rows(tx, holder, name)).get(str(version))
     if row is None or (row.value is None and not await has_dormant_change(tx, row)):
         raise VersionNotFound()
-    await expect_chat(tx, chat_id)
-    await see(tx, holder, tx.context.anchor)
     await tx.apply([RemoveValue(holder, row.key, anchor=tx.context.anchor)])
     return {"success": True, "currentVersion": await _current(tx, holder, name)}
 
@@ -165,6 +165,7 @@ async def clear_series(tx: Ledger, chat_id: str, name: str) -> Cleared:
     await expect_chat(tx, chat_id)
     if holder is None:
         return {"clearedCount": 0}
+    await see(tx, holder, tx.context.anchor)
     changes: list[Change] = [
         RemoveValue(holder, row.key, anchor=tx.context.anchor)
         for item, row in (await _rows(tx, holder, name)).items()
@@ -173,7 +174,6 @@ async def clear_series(tx: Ledger, chat_id: str, name: str) -> Cleared:
     ]
     if not changes:
         return {"clearedCount": 0}
-    await see(tx, holder, tx.context.anchor)
     rows = await _rows(tx, holder, name)
     count = sum(1 for item, row in rows.items() if item != CURRENT and row.value is not None)
     hidden = await is_hidden(tx, holder, tx.context.anchor)

@@ -24,7 +24,7 @@ from valuetracker.store.changes import (
     RemoveValue,
     SetValue,
 )
-from valuetracker.store.entries import DROPPED, FLIPPABLE, SETTLED, EntryRow
+from valuetracker.store.entries import FLIPPABLE, EntryRow
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.replay import Conflict, Replay
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
@@ -266,6 +266,7 @@ UPDATE_TAKEN_STANDING = Statement(
 
 async def unanchor(tx: Ledger, holder: HolderRow) -> None:
     """Leave a chat: what is live becomes unanchored, what is dormant is dropped."""
+    revision = await tx.revise()
     for select, change in (
         (SELECT_ANCHORED, UPDATE_STANDING),
         (SELECT_TAKEN_ANCHORED, UPDATE_TAKEN_STANDING),
@@ -273,7 +274,7 @@ async def unanchor(tx: Ledger, holder: HolderRow) -> None:
         rows = await tx.fetch_all(select, subject=holder.number)
         entries = [EntryRow(*row).verify() for row in rows]
         for entry in entries:
-            entry.standing = SETTLED if entry.is_live else DROPPED
+            entry.standing = revision if entry.is_live else -revision
             entry.seal()
         if entries:
             await tx.execute_many(change, entries)

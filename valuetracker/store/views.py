@@ -13,7 +13,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import MessageNotFound
 from valuetracker.store import statements as sql
 from valuetracker.store.chain import Chain, limit_of
-from valuetracker.store.entries import DROPPED, EntryRow
+from valuetracker.store.entries import EntryRow
 from valuetracker.store.log import Moment, Reader
 from valuetracker.store.rows import ChatRow, PlaceRow
 
@@ -52,11 +52,16 @@ class View:
         """The last moment before the story went on."""
         return Moment(max(min(self.limit - 1, self.revision), self.oldest))
 
+    def follows(self, entry: EntryRow) -> bool:
+        """Whether the chain decided over a change then; its instance may have left since."""
+        has_left = entry.standing and abs(entry.standing) <= self.revision
+        return entry.place is not None and bool(entry.anchor_chat) and not has_left
+
     def takes(self, entry: EntryRow) -> bool:
         """Whether a change belongs to it, live or dormant."""
-        if entry.standing == DROPPED:
-            return False
-        if not entry.is_flippable:
+        if not self.follows(entry):
+            if entry.standing < 0:
+                return False
             # What was folded has lost its number; it was before whatever is known.
             return entry.revision < self.limit or entry.revision <= self.oldest
         return (
@@ -69,7 +74,7 @@ class View:
         """Whether a change belongs to it and is live there."""
         if not self.takes(entry):
             return False
-        if not entry.is_flippable or entry.place is None:
+        if not self.follows(entry) or entry.place is None:
             return True
         return self.positions[entry.place] is not None
 
@@ -110,7 +115,8 @@ async def _chain_at(tx: Reader, chat: ChatRow, revision: int | None) -> Chain:
     if revision is not None:
         rows = await tx.fetch_all(SELECT_POSITIONS_AT, chat=chat.number, revision=revision)
         positions: dict[int, int | None] = dict(rows)
-        places = [place for place in places if place.seen <= revision]
+        # A swipe that was first seen later was not known, even if its message was.
+        places = [place for place in places if place.place in positions]
         for place in places:
-            place.position = positions.get(place.place)
+            place.position = positions[place.place]
     return Chain(chat.number, places)
