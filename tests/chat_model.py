@@ -210,7 +210,15 @@ class ChatModel(ChatLog):
 
     def _delete(self, id: str) -> int:
         """How many values it had."""
-        count = sum(self._remove(row) for row in self._removable("data", id))
+        # Also what was removed at a place: with that removal gone it must not be back.
+        anchored = [
+            each.row for each in self.log if each.place is not None and each.place.chat is not None
+        ]
+        rows = dict.fromkeys([*self._removable("data", id), *anchored])
+        count = 0
+        for row in [row for row in rows if row[:2] == ("data", id)]:
+            count += row in self.now.values
+            self._record(row, "remove")
         del self.now.instances[id]
         self.touched = True
         return count

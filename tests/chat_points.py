@@ -16,12 +16,6 @@ from hypothesis.stateful import precondition, rule
 from tests.chat_log import Missing, Owner, Point, Values, data_of, differ, processed_of, series_of
 from tests.chat_machine import ChatComparison
 from tests.chat_reading import BRANCHES, MESSAGES, NUMBERS, in_any_order, path_of
-from tests.chat_unfixed import (
-    forgets_who_left,
-    knows_later_swipes,
-    leaves_what_is_older,
-    removes_heirs,
-)
 from tests.model import refused
 
 LABELS = st.sampled_from(["start", "later / #2"])
@@ -63,12 +57,6 @@ class PointComparison(ChatComparison):
         chat, label = self.any_checkpoint(number)
         point = self.model.checkpoints[chat, label]
         path = self.path_of_checkpoint(chat, label)
-        if point.message is not None and (
-            forgets_who_left(self.model, point)
-            or leaves_what_is_older(self.model, point)
-            or removes_heirs(self.model, point)
-        ):
-            return
         self.validate(chat, label)
         self.compare_diff(self.get(f"{path}/diff"), point)
         if what == "delete":
@@ -94,9 +82,7 @@ class PointComparison(ChatComparison):
     @rule()
     def validate_all(self) -> None:
         for chat, label in self.model.checkpoints:
-            point = self.model.checkpoints[chat, label]
-            if point.message is None or not forgets_who_left(self.model, point):
-                self.validate(chat, label)
+            self.validate(chat, label)
 
     def validate(self, chat: int, label: str) -> None:
         """Whatever has become of the chat, the log still has what it was."""
@@ -159,17 +145,7 @@ class PointComparison(ChatComparison):
         elif start == "checkpoint" and self.model.checkpoints:
             chat, given["checkpoint"] = self.any_checkpoint(number)
             name = self.model.now.titles[chat] if number % 8 else name
-        if not self.is_unfixed(name, given):
-            self.branch_off(name, given)
-
-    def is_unfixed(self, name: str, given: dict[str, Any]) -> bool:
-        chat = self.model.now.names.get(name, -1)
-        try:
-            point = self.model.checkpoints.get((chat, given.get("checkpoint", "")))
-            point = point or self.model.point(name, given.get("revision"), given.get("messageId"))
-        except Missing:
-            return False
-        return forgets_who_left(self.model, point) or knows_later_swipes(self.model, point)
+        self.branch_off(name, given)
 
     def branch_off(self, name: str, given: dict[str, Any]) -> None:
         free = [each for each in BRANCHES if each not in self.model.now.names]

@@ -302,6 +302,7 @@ class Branch(TypedDict):
     parentRevision: int
     rows: RowCounts
     instances: dict[str, str]
+    warnings: list[str]
 
 
 class Relative(TypedDict):
@@ -488,6 +489,14 @@ class Limits(TypedDict):
     characterIdLength: int
     instanceIdLength: int
     chatIdLength: int
+    messageIdLength: int
+    swipeLength: int
+    processedIdLength: int
+    clientLength: int
+    seriesNameLength: int
+    setNameLength: int
+    operationIdLength: int
+    checkpointNameLength: int
     keyLength: int
     nameLength: int
     hashLength: int

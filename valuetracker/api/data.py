@@ -48,10 +48,10 @@ def _target(call: Call) -> Target:
 
 async def list_values(call: Call) -> Any:
     """
-    Read all values of an instance.
+    Read all values of an instance, or of a chat.
 
     Each key stands where it last came into being; an update keeps its place. An unknown
-    instance has none. With `at`, as they were then, also of a deleted instance.
+    one has none. With `at`, as they were then, also of what has been deleted.
     """
     return await call.read(data.list_values, _target(call), call.query.get("at"))
 
@@ -76,13 +76,13 @@ async def remove_value(call: Call) -> Any:
 
 
 async def clear_values(call: Call) -> Any:
-    """Remove all keys of an instance."""
+    """Remove all keys of an instance, or of a chat."""
     return await call.write(data.clear_values, _target(call))
 
 
 async def override_values(call: Call) -> Any:
     """
-    Replace all values of an instance with those in the body.
+    Replace all values of an instance, or of a chat, with those in the body.
 
     Keys that stay keep their places. All of it happens, or nothing.
     """

@@ -136,6 +136,7 @@ class _Taking:
         # Where in its new entry a change stands that stood elsewhere in the old one.
         self._indexes: dict[tuple[int, int], int] = {}
         # Entries that do not belong to the point; a restore that does may name one for good.
+        self._anchored: set[str] = set()
         self._left: dict[int, EntryRow] = {}
         self._taken: list[EntryRow] = []
 
@@ -150,7 +151,8 @@ class _Taking:
         await self._tx.execute_many(sql.INSERT_TAKEN, self._taken)
         table = self._tx.rows.table(self._new.number)
         for key, last in self._last.items():
-            gone = DataRow(self._new.number, key, None, 0, 0, last, 1)
+            anchored = int(key in self._anchored)
+            gone = DataRow(self._new.number, key, None, 0, 0, last, anchored)
             gone.seal()
             table.put(key, gone)
         if self._last:
@@ -166,6 +168,8 @@ class _Taking:
                 self._indexes[entry.entry, index] = len(records)
                 records.append(self._encode(record))
                 self._last[record.key] = entry.revision
+                if self._view.follows(entry):
+                    self._anchored.add(record.key)
         place = entry.place
         if self._view.follows(entry) and place is not None:
             place = self._places[place].place
@@ -270,6 +274,7 @@ async def branch_chat(tx: Ledger, parent_id: str, chat_id: str, start: Start) ->
         "parentRevision": view.revision,
         "rows": rows,
         "instances": ids,
+        "warnings": view.warnings,
     }
 
 

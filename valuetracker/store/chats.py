@@ -130,6 +130,7 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     view = await view_of(tx, parent, None, message_id)
+    warnings += view.warnings
     await begin_branch(tx, chat, view)
     return warnings
 

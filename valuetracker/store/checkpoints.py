@@ -122,16 +122,19 @@ async def make_waiting(tx: Ledger, chat: ChatRow) -> None:
 
 async def _make(tx: Ledger, chat: ChatRow, row: CheckpointRow) -> None:
     row.revision = (await tx.load_head()).revision
+    folded: list[str] = []
     if row.message_id is None:
         series, rows, digest = await measure_now(tx, chat)
     else:
-        contents = await contents_of(tx, await view_of(tx, chat, None, row.message_id))
-        series, rows, digest = await _measure(tx, chat, contents)
+        view = await view_of(tx, chat, None, row.message_id)
+        folded = view.warnings
+        series, rows, digest = await _measure(tx, chat, await contents_of(tx, view))
     expect = orjson.loads(row.expect) if row.expect is not None else {}
     state = {"series": series, "rows": rows, "expect": expect}
     row.state = orjson.dumps(state).decode()
     row.digest, row.status = digest, READY
-    row.warnings = orjson.dumps(await _missing(tx, chat, row, series, expect)).decode()
+    missing = await _missing(tx, chat, row, series, expect)
+    row.warnings = orjson.dumps([*folded, *missing]).decode()
     row.seal()
     await tx.execute_many(INSERT_CHECKPOINT, [row])
 

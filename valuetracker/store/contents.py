@@ -146,9 +146,10 @@ async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatSta
     if isinstance(at, AsOf):
         if chat is None or chat.gone:
             raise MessageNotFound()
-        return await state_record(
-            tx, chat, await contents_of(tx, await view_of(tx, chat, None, at.message_id))
-        )
+        view = await view_of(tx, chat, None, at.message_id)
+        state = await state_record(tx, chat, await contents_of(tx, view))
+        state["warnings"] = view.warnings
+        return state
     if at is not None:
         moment = await find_moment(tx, at)
         if chat is None:

@@ -19,6 +19,7 @@ from valuetracker.store.ledger import Ledger, loading
 from valuetracker.store.log import At, find_moment, former_values_record, values_at
 from valuetracker.store.operations import merge
 from valuetracker.store.patch import patched
+from valuetracker.store.replay import Replay
 from valuetracker.store.rows import HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import has_dormant_change, is_hidden, see
@@ -122,7 +123,10 @@ async def remove_values(tx: Ledger, target: Target, keys: list[str]) -> Removed:
     await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, keys)
     named = [row for key in dict.fromkeys(keys) if (row := rows[key]) is not None]
-    removable = [row for row in named if row.value is not None or await has_dormant_change(tx, row)]
+    replay = Replay(tx)
+    removable = [
+        row for row in named if row.value is not None or await has_dormant_change(tx, row, replay)
+    ]
     changes = [_remove(tx, holder, row.key) for row in removable]
     return {"success": True, "removedCount": await _remove_all(tx, holder, changes)}
 
@@ -232,11 +236,12 @@ async def _remove_all(tx: Ledger, holder: HolderRow, changes: list[RemoveValue])
 
 
 async def removable_keys(tx: Ledger, holder: HolderRow) -> list[str]:
-    """The keys that have a value, or would have one again after a flip."""
+    """The keys that have a value, or a change that waits for its place to come back."""
+    replay = Replay(tx)
     return [
         row.key
         for row in await tx.list_rows(holder)
-        if row.value is not None or await has_dormant_change(tx, row)
+        if row.value is not None or await has_dormant_change(tx, row, replay)
     ]
 
 

@@ -114,6 +114,7 @@ class EntryRow(Row):
     swipe: str | None = None
     position: int | None = None
     _records: list[Record] | None = None
+    _indexes: dict[str, list[int]] | None = None
 
     def _sum(self) -> int:
         return entry_checksum(
@@ -142,6 +143,14 @@ class EntryRow(Row):
         if self._records is None:
             self._records = decode_records(self.changes)
         return self._records
+
+    def indexes(self, key: str) -> list[int]:
+        """Where in it a key is spoken of, the last first."""
+        if self._indexes is None:
+            self._indexes = {}
+            for index, record in enumerate(self.records):
+                self._indexes.setdefault(record.key, []).insert(0, index)
+        return self._indexes.get(key, [])
 
     @property
     def is_flippable(self) -> bool:

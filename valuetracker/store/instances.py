@@ -13,7 +13,6 @@ from valuetracker.store.changes import (
     PutInstance,
     RemoveValue,
 )
-from valuetracker.store.data import removable_keys
 from valuetracker.store.holding import expect, look_up
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import (
@@ -180,8 +179,9 @@ async def enter_instances_of(tx: Ledger, character_id: str) -> list[HolderRow]:
 
 async def removal_of(tx: Ledger, holder: HolderRow) -> list[Change]:
     """The changes that take an instance away: each of its values, then itself."""
-    keys = await removable_keys(tx, holder)
-    return [*(RemoveValue(holder, key) for key in keys), DropInstance(holder)]
+    # Also what was removed at a place: with that removal gone it must not be back.
+    rows = [row for row in await tx.list_rows(holder) if row.value is not None or row.anchored]
+    return [*(RemoveValue(holder, row.key) for row in rows), DropInstance(holder)]
 
 
 async def expect_character(tx: Ledger, character_id: str) -> None:

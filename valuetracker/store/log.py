@@ -210,14 +210,19 @@ async def instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerIn
 
 SELECT_TAKEN_SHAPES = sql.taken(
     """
-    WHERE entries.subject = :subject AND entry <= :until ORDER BY entry DESC
+    WHERE entries.subject = :subject AND entries.chat = :chat AND entry <= :until
+    ORDER BY entry DESC
     """
 )
 
 
-async def taken_instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerInstance | None:
+async def taken_instance_at(
+    tx: Reader, holder: HolderRow, moment: Moment, chat: int
+) -> FormerInstance | None:
     """An instance of a branch as it was then in the parent, from what was taken over."""
-    for row in await tx.fetch_all(SELECT_TAKEN_SHAPES, subject=holder.number, until=moment.entry):
+    for row in await tx.fetch_all(
+        SELECT_TAKEN_SHAPES, subject=holder.number, chat=chat, until=moment.entry
+    ):
         for record in reversed(EntryRow(*row).verify().records):
             if not record.key:
                 if record.after is None:
@@ -316,11 +321,14 @@ async def chat_instances_at(
     """
     members = await members_at(tx, chat, moment)
     if in_story:
-        known = {each.holder.number for each in members}
         for row in await tx.fetch_all(SELECT_MEMBERS, parent=chat):
             holder = HolderRow(*row).verify()
-            if holder.origin is not None and holder.number not in known:
-                former = await taken_instance_at(tx, holder, moment)
+            if holder.origin is not None:
+                # Only what was before its own log began.
+                state = await state_at(tx, holder.number, moment)
+                former = None
+                if "" not in state:
+                    former = await taken_instance_at(tx, holder, moment, chat)
                 if former is not None:
                     members.append(former)
         members.sort(key=lambda former: former.place)

@@ -83,16 +83,14 @@ class Replay:
         while revision:
             previous = 0
             for entry in await self.entries(holder, revision, oldest):
-                records = entry.records
-                for index in range(len(records) - 1, -1, -1):
-                    record = records[index]
-                    if record.key == key:
-                        previous = record.previous
-                        if record.op not in DERIVED:
-                            yield Source(entry, index, record)
-                        elif record.operand is not None:
-                            # However often it has flipped since.
-                            previous = int(record.operand)
+                for index in entry.indexes(key):
+                    record = entry.records[index]
+                    previous = record.previous
+                    if record.op not in DERIVED:
+                        yield Source(entry, index, record)
+                    elif record.operand is not None:
+                        # However often it has flipped since.
+                        previous = int(record.operand)
             # What was folded has no past: it names none.
             revision = previous
 

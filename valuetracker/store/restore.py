@@ -195,7 +195,7 @@ class Restoration:
         """An instance the chat did not have: it goes if it was made since."""
         former = await instance_at(self._tx, holder, self._moment)
         if former is None and self._view is not None:
-            former = await taken_instance_at(self._tx, holder, self._moment)
+            former = await taken_instance_at(self._tx, holder, self._moment, self._view.chat.number)
         if former is None:
             await self._remove_instance(holder)
         else:

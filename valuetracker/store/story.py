@@ -144,6 +144,8 @@ async def see(tx: Ledger, holder: HolderRow, anchor: Anchor | None) -> None:
     position = old.position if old is not None else chain.next_position()
     if old is not None:
         turn = await weigh(tx, [old], [])
+        # Weighing has written what was pending, and there is more now.
+        await tx.revise()
         chain.move(old, None)
         tx.rows.flip(old, revision)
         await tx.apply([flip.change() for flip in turn.flips])
@@ -280,10 +282,10 @@ async def unanchor(tx: Ledger, holder: HolderRow) -> None:
             await tx.execute_many(change, entries)
 
 
-async def has_dormant_change(tx: Ledger, row: DataRow) -> bool:
+async def has_dormant_change(tx: Ledger, row: DataRow, replay: Replay | None = None) -> bool:
     """Whether a change of this key waits for its place to come back."""
     if row.anchored:
-        async for source in Replay(tx).walk(row.holder, row.key, row.last):
+        async for source in (replay or Replay(tx)).walk(row.holder, row.key, row.last):
             if source.entry.standing == FLIPPABLE and not source.entry.is_live:
                 return True
     return False

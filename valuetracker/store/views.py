@@ -46,6 +46,7 @@ class View:
     limit: int
     oldest: int
     positions: dict[int, int | None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def moment(self) -> Moment:
@@ -96,6 +97,10 @@ async def view_of(
     limit = limit_of(chain.order(), message_id)
     if limit is not None:
         view.limit = limit
+    if any(0 < place.written <= head.oldest for place in chain.places.values()):
+        view.warnings.append(
+            f"What messages changed up to revision {head.oldest} was folded and counts for all."
+        )
     last = chain.visible[message_id].position or 0
     for place in chain.places.values():
         shown = chain.visible.get(place.message_id)

@@ -31,6 +31,7 @@ from valuetracker.store.queue import (
 from valuetracker.store.rows import ChatRow
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import make_chat
+from valuetracker.values import canonical
 
 SELECT_CHATS_AT_WORK = Statement("SELECT DISTINCT chat FROM {schema}.operations")
 SELECT_LAST_NUMBER = Statement("SELECT COALESCE(max(number), 0) FROM {schema}.operations")
@@ -110,7 +111,8 @@ async def update_operation(tx: Ledger, chat_id: str, id: str, update: Update) ->
         row.stage = update.stage[0]
     if update.data is not None:
         merged = {**orjson.loads(row.data), **orjson.loads(update.data)}
-        row.data = orjson.dumps(merged).decode()
+        # Also the check that it has not become too large.
+        row.data = canonical(merged)
     await _put(tx, row)
     if not row.is_active:
         await _finished(tx, chat)
