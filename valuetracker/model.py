@@ -302,7 +302,6 @@ class Branch(TypedDict):
     parentRevision: int
     rows: RowCounts
     instances: dict[str, str]
-    warnings: list[str]
 
 
 class Relative(TypedDict):

@@ -274,7 +274,6 @@ async def branch_chat(tx: Ledger, parent_id: str, chat_id: str, start: Start) ->
         "parentRevision": view.revision,
         "rows": rows,
         "instances": ids,
-        "warnings": view.warnings,
     }
 
 
