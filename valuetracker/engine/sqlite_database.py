@@ -71,6 +71,9 @@ class SQLiteDatabase(GroupWriter):
         self._failpoint = Failpoint.from_environment()
         self._writer: Connection | None = None
         self._inode = (0, 0)
+        # Asked about with every group: as texts, because making paths would cost more.
+        self._path_text = str(path)
+        self._wal_text = str(wal_of(path))
         self._idle_readers: list[Connection] = []
         self._all_readers: list[Connection] = []
         self._reader_places = asyncio.Semaphore(max(1, readers))
@@ -110,7 +113,7 @@ class SQLiteDatabase(GroupWriter):
 
     def _identity_on_disk(self) -> tuple[int, int]:
         try:
-            found = os.stat(self.path)
+            found = os.stat(self._path_text)
         except OSError:
             return (-1, -1)
         return (found.st_dev, found.st_ino)
@@ -246,7 +249,7 @@ class SQLiteDatabase(GroupWriter):
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         try:
-            if os.stat(wal_of(self.path)).st_size > WAL_BYTES:
+            if os.stat(self._wal_text).st_size > WAL_BYTES:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except (sqlite3.Error, OSError):
             # The commit stands. Room is made after a later one.
