@@ -41,9 +41,9 @@ LARGEST_LAG = 10_000
 # What waking a reader costs at the least, and how long one waits for a wake-up at the most.
 SECONDS_PER_READER = 0.0002
 LONGEST_DELAY_SECONDS = 1.0
-# Readers as a whole may take a seventh of the loop: after a wake-up, six times as long as
+# Readers as a whole may take a fifteenth of the loop: after a wake-up, fourteen times as long as
 # it took is left to others.
-REST = 6
+REST = 14
 
 # For how many cursors what comes next is kept joined.
 JOINED = 64
