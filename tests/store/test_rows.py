@@ -55,6 +55,7 @@ BESIDE: dict[type, set[str]] = {
         "swipe",
         "position",
         "_records",
+        "_indexes",
     },
     DataRow: {"content"},
 }
