@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
-test: check .cache/postgres
+test: check .cache/postgres .cache/sillytavern/ready .cache/chromium
 	$(BIN)/python -m pytest
 
 # What is quick: style, types, and that the documentation is the route table's.
@@ -24,7 +24,7 @@ bench: .cache/dev .cache/wrk .cache/postgres
 	$(BIN)/python -m bench
 
 # The same tests with bigger numbers.
-soak: .cache/dev .cache/postgres
+soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium
 	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest
 
 docs: .cache/dev
@@ -69,4 +69,18 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 .cache/postgres: .cache/venv
 	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ $(SUDO) $(APT) update && $(SUDO) $(APT) install postgresql; }
+	touch $@
+
+# The tests install the plugin into copies of a real SillyTavern. None of its packages needs its
+# install script.
+SILLYTAVERN := tests/sillytavern/package.json tests/sillytavern/package-lock.json
+
+.cache/sillytavern/ready: $(SILLYTAVERN) | .cache/venv
+	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(SILLYTAVERN) -newer $@)" && exit; \
+		rm -rf .cache/sillytavern; mkdir .cache/sillytavern; cp $(SILLYTAVERN) .cache/sillytavern; \
+		cd .cache/sillytavern; npm ci --omit=dev --ignore-scripts --no-audit --no-fund; touch ready'
+
+# And open it in the system's browser: playwright downloads none.
+.cache/chromium: .cache/venv
+	command -v chromium >/dev/null || { $(SUDO) $(APT) update && $(SUDO) $(APT) install chromium; }
 	touch $@

@@ -1,0 +1,291 @@
+"""
+Chromium on the page of a SillyTavern, with the things that a player does there.
+
+Each action is done the way a player does it and returns once the page has come to rest: nothing
+is being generated, swiped or saved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright
+
+from tests.conftest import PATIENCE_SECONDS
+from tests.sillytavern.host import BOOT_SECONDS, REPOSITORY
+
+SCREENSHOTS = REPOSITORY / ".cache/screenshots"
+
+PATIENCE = PATIENCE_SECONDS * 1000  # milliseconds, as playwright counts
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+# `rig` is what the tests know of the page: the events so far, and whether it is at rest.
+WATCH = """
+async () => {
+    const { eventSource, eventTypes } = SillyTavern.getContext();
+    await new Promise((resolve) => eventSource.on(eventTypes.APP_READY, resolve));
+    const script = await import('/script.js');
+    const plain = (value) => {
+        try { return JSON.parse(JSON.stringify(value ?? null)); } catch { return null; }
+    };
+    const quiet = new Set([eventTypes.STREAM_TOKEN_RECEIVED]);
+    window.rig = {
+        events: [],
+        generations: 0,
+        resting: () => !script.isGenerating() && !script.isChatSaving
+            && script.swipeState === 'none' && !document.body.dataset.generating,
+    };
+    for (const type of new Set(Object.values(eventTypes))) {
+        if (quiet.has(type)) continue;
+        eventSource.on(type, (...given) => {
+            rig.events.push([type, ...given.map(plain)]);
+            // Not the start: the page looks at rest for a moment after it. Dry runs do not end.
+            if (type === eventTypes.GENERATION_ENDED) rig.generations += 1;
+        });
+    }
+}
+"""
+CONNECTED = "() => SillyTavern.getContext().onlineStatus !== 'no_connection'"
+RESTING = "() => rig.resting()"
+CHAT = """
+() => SillyTavern.getContext().chat.map(({ name, is_user, is_system, mes, swipe_id, swipes }) =>
+    ({ name, is_user: Boolean(is_user), is_system: Boolean(is_system), mes,
+       swipe_id: swipe_id ?? 0, swipes: swipes ?? [mes] }))
+"""
+OPEN_CHARACTER = """
+async (name) => {
+    await SillyTavern.getContext().getCharacters();
+    const index = SillyTavern.getContext().characters.findIndex((one) => one.name === name);
+    await SillyTavern.getContext().selectCharacterById(index);
+}
+"""
+
+
+def launch(playwright: Playwright) -> Browser:
+    chromium = shutil.which("chromium")
+    assert chromium, "the tests need Chromium: `make .cache/chromium`"
+    return playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+
+
+class Tab:
+    """One page of SillyTavern. Messages are counted from the first, 0; -1 is the last."""
+
+    def __init__(self, context: BrowserContext, url: str, name: str) -> None:
+        self.context = context
+        self.url = url
+        self.name = name
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        # What a developer would see in red.
+        self.errors: list[str] = []
+        self._shots = itertools.count(1)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on(
+            "console",
+            lambda said: self.errors.append(said.text) if said.type == "error" else None,
+        )
+
+    def open(self) -> None:
+        """Load the page, or load it again, and wait until all extensions run."""
+        self.page.goto(self.url, timeout=BOOT_SECONDS * 1000)
+        self.page.wait_for_function(
+            "() => globalThis.SillyTavern?.getContext?.().eventSource", timeout=BOOT_SECONDS * 1000
+        )
+        self.page.evaluate(WATCH)
+        self.page.wait_for_function(CONNECTED)
+
+    # What is there
+
+    def evaluate(self, expression: str, argument: Any = None) -> Any:
+        return self.page.evaluate(expression, argument)
+
+    def context_value(self, name: str) -> Any:
+        """Of `SillyTavern.getContext()`, for example `chatId` or `chatMetadata`."""
+        return self.evaluate("(name) => SillyTavern.getContext()[name]", name)
+
+    @property
+    def chat(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.evaluate(CHAT)
+        return found
+
+    @property
+    def texts(self) -> list[str]:
+        """What the visible messages say."""
+        return [message["mes"] for message in self.chat]
+
+    @property
+    def chat_id(self) -> str:
+        return str(self.evaluate("() => SillyTavern.getContext().getCurrentChatId()"))
+
+    @property
+    def events(self) -> list[list[Any]]:
+        """What SillyTavern has emitted: the name and what came with it."""
+        found: list[list[Any]] = self.evaluate("() => rig.events")
+        return found
+
+    def message(self, index: int) -> Locator:
+        if index < 0:
+            index += len(self.chat)
+        return self.page.locator(f'#chat .mes[mesid="{index}"]')
+
+    def wait_until(self, condition: str, argument: Any = None) -> None:
+        """For a function in the page to become true."""
+        self.page.wait_for_function(condition, arg=argument)
+
+    def rest(self) -> None:
+        self.page.wait_for_function(RESTING)
+
+    def screenshot(self, name: str = "") -> Path:
+        label = "-".join(filter(None, (self.name, str(next(self._shots)), name)))
+        path = SCREENSHOTS / f"{label}.png"
+        self.page.screenshot(path=path, animations="disabled")
+        return path
+
+    # What a player does
+
+    def generation(self, action: Callable[[], Any]) -> None:
+        """Do what makes the model speak, and wait until it has."""
+        before = self.evaluate("() => rig.generations")
+        action()
+        self.page.wait_for_function(
+            "(before) => rig.generations > before && rig.resting()", arg=before
+        )
+
+    def open_character(self, name: str) -> None:
+        """Open the character's last chat, or its first."""
+        self.evaluate(OPEN_CHARACTER, name)
+        self.wait_until(
+            """(name) => SillyTavern.getContext().getCurrentChatId()
+                && SillyTavern.getContext().name2 === name
+                && document.querySelector('#chat .mes')""",
+            name,
+        )
+        self.rest()
+
+    def slash(self, command: str) -> str:
+        """Run a slash command; what it gave."""
+        given = self.evaluate(
+            """async (command) => {
+                const { executeSlashCommandsWithOptions } = SillyTavern.getContext();
+                return (await executeSlashCommandsWithOptions(command))?.pipe ?? '';
+            }""",
+            command,
+        )
+        self.rest()
+        return str(given)
+
+    def send(self, text: str) -> None:
+        self.page.fill("#send_textarea", text)
+        self.generation(lambda: self.page.click("#send_but"))
+
+    def swipe_right(self) -> None:
+        """To the next swipe of the last message, or to a new one."""
+        message = self.chat[-1]
+        click = self.message(-1).locator(".swipe_right").click
+        if message["swipe_id"] == len(message["swipes"]) - 1:
+            self.generation(click)
+        else:
+            self._swipe(click, message["swipe_id"] + 1)
+
+    def swipe_left(self) -> None:
+        self._swipe(self.message(-1).locator(".swipe_left").click, self.chat[-1]["swipe_id"] - 1)
+
+    def _swipe(self, click: Callable[[], Any], to: int) -> None:
+        click()
+        self.wait_until(
+            "(to) => SillyTavern.getContext().chat.at(-1).swipe_id === to && rig.resting()", to
+        )
+
+    def delete_swipe(self) -> None:
+        """The visible one of the last message, which has others."""
+        count = len(self.chat[-1]["swipes"])
+        self.evaluate("() => { SillyTavern.getContext().executeSlashCommands('/delswipe'); }")
+        self.wait_until(
+            "(n) => SillyTavern.getContext().chat.at(-1).swipes.length === n && rig.resting()",
+            count - 1,
+        )
+
+    def delete_last(self, count: int = 1) -> None:
+        left = len(self.chat) - count
+        self._option("option_delete_mes")
+        self.message(left).locator(".del_checkbox").click()
+        self.page.click("#dialogue_del_mes_ok")
+        self.wait_until("(n) => SillyTavern.getContext().chat.length === n && rig.resting()", left)
+
+    def edit(self, index: int, text: str) -> None:
+        message = self.message(index)
+        message.locator(".mes_edit").dispatch_event("click")
+        message.locator(".edit_textarea").fill(text)
+        message.locator(".mes_edit_done").dispatch_event("click")
+        message.locator(".edit_textarea").wait_for(state="detached")
+        self.rest()
+
+    def regenerate(self) -> None:
+        self.generation(lambda: self._option("option_regenerate"))
+
+    def continue_(self) -> None:
+        """Let the last message go on."""
+        self.generation(lambda: self._option("option_continue"))
+
+    def branch(self, index: int) -> str:
+        """A new chat that goes up to a message; it is then open."""
+        before = self.chat_id
+        self.message(index).locator(".mes_create_branch").dispatch_event("click")
+        return self._other_chat(before)
+
+    def new_chat(self) -> str:
+        before = self.chat_id
+        self.evaluate("() => { SillyTavern.getContext().executeSlashCommands('/newchat'); }")
+        return self._other_chat(before)
+
+    def open_chat(self, chat_id: str) -> None:
+        """Another chat of the same character."""
+        before = self.chat_id
+        self.evaluate("(name) => SillyTavern.getContext().openCharacterChat(name)", chat_id)
+        assert self._other_chat(before) == chat_id
+
+    def rename_chat(self, name: str) -> str:
+        before = self.chat_id
+        self.slash(f"/renamechat {name}")
+        return self._other_chat(before)
+
+    def close_chat(self) -> None:
+        self._option("option_close_chat")
+        self.wait_until("() => !SillyTavern.getContext().getCurrentChatId()")
+
+    def _other_chat(self, before: str) -> str:
+        self.wait_until(
+            """(before) => {
+                const now = SillyTavern.getContext().getCurrentChatId();
+                const last = SillyTavern.getContext().chat.length - 1;
+                return now && now !== before && rig.resting()
+                    && document.querySelector(`#chat .mes[mesid="${last}"]`);
+            }""",
+            before,
+        )
+        return self.chat_id
+
+    def _option(self, name: str) -> None:
+        self.page.click("#options_button")
+        self.page.click(f"#{name}")
+
+
+def log_in(context: BrowserContext, session: httpx.Client, url: str) -> None:
+    """Give a browser the cookies of a session."""
+    context.add_cookies(
+        [{"name": one.name, "value": one.value or "", "url": url} for one in session.cookies.jar]
+    )

@@ -1,0 +1,154 @@
+"""
+A real SillyTavern with the plugin and the extension, a scripted model, and Chromium.
+
+`tavern` is one that all tests of the folder share: each makes a `character` of its own. Where a
+test kills, installs or removes, `start_tavern` boots another. `tab` is a page of `tavern`,
+`open_tab` opens more.
+
+What lives longer than a test ends with this folder, not with the session: while playwright runs,
+its event loop counts as running, and no test elsewhere could start one. For the same reason no
+test of this folder is a coroutine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.sillytavern.browser import Tab, launch, log_in
+from tests.sillytavern.host import SillyTavern
+from tests.sillytavern.installation import install
+from tests.sillytavern.model import Model
+
+NUMBERS = itertools.count(1)
+
+StartTavern = Callable[..., SillyTavern]
+OpenTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="package")
+def shared_model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def model(shared_model: Model) -> Model:
+    """The model that every SillyTavern here is connected to, with nothing scripted yet."""
+    shared_model.reset()
+    return shared_model
+
+
+@pytest.fixture(scope="package")
+def tavern(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Iterator[SillyTavern]:
+    """With the plugin and the extension, for one user."""
+    tavern = SillyTavern(tmp_path_factory.mktemp("tavern"), model_url=shared_model.url)
+    try:
+        install(tavern.server)
+        tavern.boot()
+        yield tavern
+    finally:
+        tavern.end()
+
+
+@pytest.fixture(scope="package")
+def shared_house(
+    tmp_path_factory: pytest.TempPathFactory, shared_model: Model
+) -> Iterator[SillyTavern]:
+    """With accounts: `default-user` is an admin, `ada` and `bob` (passwords the same) are not."""
+    tavern = SillyTavern(
+        tmp_path_factory.mktemp("house"), model_url=shared_model.url, accounts=True
+    )
+    try:
+        install(tavern.server)
+        tavern.boot()
+        tavern.create_account("ada", "ada")
+        tavern.create_account("bob", "bob")
+        yield tavern
+    finally:
+        tavern.end()
+
+
+@pytest.fixture
+def start_tavern(
+    tmp_path_factory: pytest.TempPathFactory, shared_model: Model
+) -> Iterator[StartTavern]:
+    """Boots one for this test alone. `installed=False` leaves it bare, `boot=False` at rest."""
+    with ExitStack() as stack:
+
+        def start(*, installed: bool = True, boot: bool = True, **given: Any) -> SillyTavern:
+            folder = tmp_path_factory.mktemp("own-tavern")
+            tavern = SillyTavern(folder, **{"model_url": shared_model.url, **given})
+            stack.callback(tavern.end)
+            if installed:
+                install(tavern.server)
+            if boot:
+                tavern.boot()
+            return tavern
+
+        yield start
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_tab(chromium: Browser, request: pytest.FixtureRequest, model: Model) -> Iterator[OpenTab]:
+    """
+    Opens a page of a SillyTavern and waits until it is ready.
+
+    Each has a browser profile of its own, unless it is `beside` another tab. `session` is whose
+    cookies it has; further arguments are playwright's for a context (`viewport`, `locale`).
+    """
+    name = re.sub(r"\W+", "-", request.node.name).strip("-")
+    with ExitStack() as stack:
+
+        def open_tab(
+            tavern: SillyTavern,
+            *,
+            beside: Tab | None = None,
+            session: httpx.Client | None = None,
+            **given: Any,
+        ) -> Tab:
+            if beside is None:
+                context = chromium.new_context(**{"viewport": DESKTOP, **given})
+                stack.callback(context.close)
+            else:
+                context = beside.context
+            if session is not None:
+                log_in(context, session, tavern.url)
+            tab = Tab(context, tavern.url, f"{name}-{next(NUMBERS)}" if beside else name)
+            tab.open()
+            return tab
+
+        yield open_tab
+
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def tab(open_tab: OpenTab, tavern: SillyTavern) -> Tab:
+    return open_tab(tavern)
+
+
+@pytest.fixture
+def character(tavern: SillyTavern) -> str:
+    """The name of a character of the test's own, in `tavern`."""
+    name = f"Character {next(NUMBERS)}"
+    tavern.create_character(name)
+    return name

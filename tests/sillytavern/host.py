@@ -1,0 +1,259 @@
+"""
+A real SillyTavern, booted from the npm package that `make test` brings.
+
+Each has a folder of its own: `server` is a copy of the program, so that plugins and extensions
+are installed into it and not into the cache; `data` is its data root. SillyTavern builds its
+front-end libraries on a first boot (half a minute); what it built is kept beside the package and
+given to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+from tests.conftest import PATIENCE_SECONDS
+from valuetracker.settings import PREFIX
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGES = REPOSITORY / ".cache/sillytavern/node_modules"
+# What an earlier boot built, laid out as in the folder of one SillyTavern.
+BUILT = PACKAGES.parent / "built"
+BUILT_PLACES = ("server/dist/_webpack", "data/_webpack")
+
+BOOT_SECONDS = 180.0
+STOP_SECONDS = 20.0
+
+CONFIG: dict[str, Any] = {
+    "listen": False,
+    "whitelistDockerHosts": False,
+    "browserLaunch": {"enabled": False},
+    "enableServerPlugins": True,
+    "enableServerPluginsAutoUpdate": False,
+    "enableDownloadableTokenizers": False,
+    "extensions": {"enabled": True, "autoUpdate": False, "models": {"autoDownload": False}},
+    "rateLimiting": {"accountsLoginMaxAttempts": 0},
+}
+LISTENING = re.compile(r"listening on IPv4: 127\.0\.0\.1:(\d+)")
+
+
+class SillyTavern:
+    """One that runs, or can be booted; `accounts` is its multi-user mode."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model_url: str = "",
+        accounts: bool = False,
+        config: dict[str, Any] | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.server = folder / "server"
+        self.data = folder / "data"
+        self.log_file = folder / "sillytavern.log"
+        self.model_url = model_url
+        self.accounts = accounts
+        self.environment = environment or {}
+        self.port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.boot_seconds = 0.0
+        shutil.copytree(PACKAGES / "sillytavern", self.server)
+        # Node and webpack look for packages upwards from `server`.
+        (folder / "node_modules").symlink_to(PACKAGES, target_is_directory=True)
+        if BUILT.exists():
+            shutil.copytree(BUILT, folder, dirs_exist_ok=True)
+        # JSON is YAML.
+        given = {**CONFIG, "enableUserAccounts": accounts, **(config or {})}
+        (folder / "config.yaml").write_bytes(orjson.dumps(given))
+        self.write_settings("default-user")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def write_settings(self, handle: str) -> None:
+        """Past the onboarding, and connected to the model of the tests."""
+        settings = orjson.loads((self.server / "default/content/settings.json").read_bytes())
+        settings |= {"firstRun": False, "main_api": "openai"}
+        settings["power_user"] |= {"auto_connect": True}
+        settings["oai_settings"] |= {
+            "chat_completion_source": "custom",
+            "custom_url": self.model_url,
+            "custom_model": "scripted",
+            "function_calling": True,
+        }
+        folder = self.data / handle
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "settings.json").write_bytes(orjson.dumps(settings))
+
+    def boot(self) -> None:
+        """Start it and wait until it answers; on the port it had before, where it had one."""
+        started = time.monotonic()
+        for _ in range(5):
+            self.port = self.port or free_port()
+            if self._boot_once():
+                break
+            # Somebody else took the port in the meantime.
+            self.port = 0
+        else:
+            raise AssertionError(f"found no port for SillyTavern: {self.log[-2000:]}")
+        self.boot_seconds = time.monotonic() - started
+        keep_what_was_built(self.folder)
+
+    def _boot_once(self) -> bool:
+        """False where the port was taken."""
+        node = shutil.which("node")
+        assert node, "the tests need Node"
+        begin = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(node, str(self.server / "server.js")),
+                    *("--configPath", str(self.folder / "config.yaml")),
+                    *("--dataRoot", str(self.data)),
+                    *("--port", str(self.port)),
+                    *("--browserLaunchEnabled", "false"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={**os.environ, **self.environment},
+                # A group of its own, which ends as one.
+                start_new_session=True,
+            )
+        end = time.monotonic() + BOOT_SECONDS
+        while not self._answers(begin):
+            if self.process.poll() is not None or "EADDRINUSE" in self.log[begin:]:
+                said = self.log[begin:]
+                self.kill()
+                assert "EADDRINUSE" in said, f"SillyTavern ended: {said[-4000:]}"
+                return False
+            assert time.monotonic() < end, f"SillyTavern does not answer: {self.log[-4000:]}"
+            time.sleep(0.05)
+        return True
+
+    def _answers(self, begin: int) -> bool:
+        # Its log says that it is this one that listens there.
+        if not LISTENING.search(self.log[begin:]):
+            return False
+        try:
+            return httpx.get(f"{self.url}/csrf-token", verify=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> int:
+        """End it as a person does, and say with what code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        """Kill SillyTavern alone, with no chance to tell its children."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+    def end(self) -> None:
+        """Stop it, whatever of it runs, and give the space back; data and log stay."""
+        if self.process is not None:
+            if self.process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    self.stop()
+            end_group(self.process.pid)
+            self.process.wait(PATIENCE_SECONDS)
+        shutil.rmtree(self.server)
+        for place in BUILT_PLACES:
+            shutil.rmtree(self.folder / place, ignore_errors=True)
+
+    def session(self, handle: str | None = None, password: str = "") -> httpx.Client:
+        """
+        Speaks to SillyTavern as its page does: with cookies and their CSRF token.
+
+        With accounts, `handle` is who logs in; without, there is nobody to log in.
+        """
+        with self._http() as first:
+            headers = {"x-csrf-token": first.get("/csrf-token").json()["token"]}
+            if handle is not None:
+                body = {"handle": handle, "password": password}
+                answer = first.post("/api/users/login", json=body, headers=headers)
+                assert answer.status_code == 200, answer.text
+                headers = {"x-csrf-token": first.get("/csrf-token").json()["token"]}
+            return self._http(headers=headers, cookies=first.cookies)
+
+    def _http(self, **given: Any) -> httpx.Client:
+        # Without `verify` each client would read all certificates of the system.
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS, verify=False, **given)
+
+    def client(
+        self, extension_id: str | None = None, handle: str | None = None, password: str = ""
+    ) -> httpx.Client:
+        """The same, for the plugin: paths are relative to its prefix."""
+        session = self.session(handle, password)
+        session.base_url = httpx.URL(self.url + PREFIX)
+        if extension_id is not None:
+            session.headers["x-extension-id"] = extension_id
+        return session
+
+    def register(self, extension_id: str, handle: str | None = None, password: str = "") -> None:
+        with self.client(None, handle, password) as client:
+            answer = client.post("/register", json={"extensionId": extension_id})
+            assert answer.status_code == 200, answer.text
+
+    def create_account(self, handle: str, password: str, *, admin: bool = False) -> None:
+        """Another person; `default-user` is an admin without a password."""
+        with self.session("default-user") as session:
+            body = {"handle": handle, "name": handle, "password": password, "admin": admin}
+            answer = session.post("/api/users/create", json=body)
+            assert answer.status_code == 200, answer.text
+        self.write_settings(handle)
+
+    def create_character(self, name: str, first_message: str = "Hello.") -> str:
+        """A character to talk to; the name of its file."""
+        body = {"ch_name": name, "first_mes": first_message, "description": f"{name} is calm."}
+        with self.session("default-user" if self.accounts else None) as session:
+            answer = session.post("/api/characters/create", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.text
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def end_group(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def keep_what_was_built(folder: Path) -> None:
+    if BUILT.exists():
+        return
+    copy = Path(f"{BUILT}.{os.getpid()}")
+    for place in BUILT_PLACES:
+        if (folder / place).exists():
+            shutil.copytree(folder / place, copy / place)
+    try:
+        copy.rename(BUILT)
+    except OSError:
+        # Another run of the tests was first.
+        shutil.rmtree(copy)
