@@ -46,8 +46,13 @@ async () => {
     window.rig = {
         events: [],
         generations: 0,
-        resting: () => !script.isGenerating() && !script.isChatSaving
-            && script.swipeState === 'none' && !document.body.dataset.generating,
+        resting: () => {
+            // A stream unlocks the page before its message is saved.
+            const stream = SillyTavern.getContext().streamingProcessor;
+            return !script.isGenerating() && !document.body.dataset.generating
+                && (!stream || stream.isStopped || stream.abortController.signal.aborted)
+                && !script.isChatSaving && script.swipeState === 'none';
+        },
     };
     for (const type of new Set(Object.values(eventTypes))) {
         if (quiet.has(type)) continue;
@@ -71,6 +76,14 @@ async (name) => {
     await SillyTavern.getContext().getCharacters();
     const index = SillyTavern.getContext().characters.findIndex((one) => one.name === name);
     await SillyTavern.getContext().selectCharacterById(index);
+}
+"""
+OPEN_GROUP = """
+async (name) => {
+    await SillyTavern.getContext().getCharacters();
+    const group = SillyTavern.getContext().groups.find((one) => one.name === name);
+    const { openGroupById } = await import('/scripts/group-chats.js');
+    await openGroupById(group.id);
 }
 """
 
@@ -149,6 +162,11 @@ class Tab:
     def rest(self) -> None:
         self.page.wait_for_function(RESTING)
 
+    def save(self) -> None:
+        """Have the chat in its file now, where SillyTavern would wait for a second."""
+        self.evaluate("() => SillyTavern.getContext().saveChat()")
+        self.rest()
+
     def screenshot(self, name: str = "") -> Path:
         label = "-".join(filter(None, (self.name, str(next(self._shots)), name)))
         path = SCREENSHOTS / f"{label}.png"
@@ -175,6 +193,23 @@ class Tab:
             name,
         )
         self.rest()
+
+    def open_group(self, name: str) -> None:
+        self.evaluate(OPEN_GROUP, name)
+        self.wait_until(
+            """(name) => SillyTavern.getContext().groups.some((one) => one.name === name
+                && one.id === SillyTavern.getContext().groupId)
+                && SillyTavern.getContext().getCurrentChatId()
+                && document.querySelector('#chat .mes')""",
+            name,
+        )
+        self.rest()
+
+    def stream(self, on: bool) -> None:
+        """Whether the model's replies come word by word, as they do at first, or at once."""
+        self.evaluate(
+            "(on) => { SillyTavern.getContext().chatCompletionSettings.stream_openai = on; }", on
+        )
 
     def slash(self, command: str) -> str:
         """Run a slash command; what it gave."""
@@ -213,7 +248,7 @@ class Tab:
     def delete_swipe(self) -> None:
         """The visible one of the last message, which has others."""
         count = len(self.chat[-1]["swipes"])
-        self.evaluate("() => { SillyTavern.getContext().executeSlashCommands('/delswipe'); }")
+        self.slash("/delswipe")
         self.wait_until(
             "(n) => SillyTavern.getContext().chat.at(-1).swipes.length === n && rig.resting()",
             count - 1,
@@ -249,7 +284,7 @@ class Tab:
 
     def new_chat(self) -> str:
         before = self.chat_id
-        self.evaluate("() => { SillyTavern.getContext().executeSlashCommands('/newchat'); }")
+        self.slash("/newchat")
         return self._other_chat(before)
 
     def open_chat(self, chat_id: str) -> None:
@@ -281,7 +316,7 @@ class Tab:
 
     def _option(self, name: str) -> None:
         self.page.click("#options_button")
-        self.page.click(f"#{name}")
+        self.page.locator(f"#{name}:visible").click()
 
 
 def log_in(context: BrowserContext, session: httpx.Client, url: str) -> None:

@@ -1,10 +1,12 @@
-"""The rig itself: a player talks, swipes and deletes in a SillyTavern that really runs."""
+"""The SillyTavern of the tests: it boots, ends and boots again, and a player can use it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.sillytavern.browser import Tab
+from tests.sillytavern.conftest import OpenTab, StartTavern
+from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
 
 
@@ -41,3 +43,35 @@ def test_a_player_sends_swipes_and_deletes(tab: Tab, character: str, model: Mode
     assert tab.chat == [greeting]
     assert tab.errors == []
     assert tab.screenshot().exists()
+
+
+def test_one_that_was_killed_boots_again_where_it_was(start_tavern: StartTavern) -> None:
+    tavern = start_tavern(installed=False)
+    url = tavern.url
+    tavern.create_character("Ada")
+
+    tavern.kill()
+    tavern.boot()
+
+    assert tavern.url == url
+    with tavern.session() as session:
+        found = session.post("/api/characters/all", json={}).json()
+    assert "Ada" in [one["name"] for one in found]
+    assert tavern.stop() == 0
+
+
+def test_two_people_have_accounts(
+    shared_house: SillyTavern, open_tab: OpenTab, model: Model
+) -> None:
+    with shared_house.session("ada", "ada") as ada, shared_house.session("bob", "bob") as bob:
+        people = [one.get("/api/users/me").json() for one in (ada, bob)]
+        tab = open_tab(shared_house, session=ada)
+
+    assert [(one["handle"], one["admin"]) for one in people] == [("ada", False), ("bob", False)]
+    assert tab.evaluate("async () => (await fetch('/api/users/me')).json()") == people[0]
+    assert tab.errors == []
+
+
+def test_somebody_without_a_session_is_refused(shared_house: SillyTavern) -> None:
+    with shared_house.session() as session:
+        assert session.get("/api/users/me").status_code == 403
