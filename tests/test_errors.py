@@ -19,6 +19,20 @@ from valuetracker.errors import (
 
 # Released once, these stay: programs compare them.
 CODES = {
+    "InvalidHost": (400, "invalid_host"),
+    "InvalidUser": (400, "invalid_user"),
+    "TokenRequired": (401, "token_required"),
+    "TokenInvalid": (401, "token_invalid"),
+    "HostNotAllowed": (403, "host_not_allowed"),
+    "OriginNotAllowed": (403, "origin_not_allowed"),
+    "CrossSite": (403, "cross_site"),
+    "ScopeMissing": (403, "scope_missing"),
+    "AdminRequired": (403, "admin_required"),
+    "RequestTimeout": (408, "request_timeout"),
+    "ExpectationFailed": (417, "expectation_failed"),
+    "TooManyReaders": (429, "too_many_readers"),
+    "HeadersTooLarge": (431, "headers_too_large"),
+    "TooManyConnections": (503, "too_many_connections"),
     "ValueTrackerError": (500, "internal_error"),
     "MalformedRequest": (400, "malformed_request"),
     "InvalidPath": (400, "invalid_path"),

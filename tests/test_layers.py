@@ -32,7 +32,9 @@ LAYERS = [
     {"endpoints"},
     {"store"},
     {"engine"},
-    {"", "errors", "model", "names", "settings", "values", "failpoints"},
+    {"gate"},
+    {"tokens"},
+    {"", "errors", "model", "names", "settings", "values", "failpoints", "wire"},
 ]
 
 

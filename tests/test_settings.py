@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from valuetracker.cli import main
-from valuetracker.settings import Setting, settings_table
+from valuetracker.cli import main, secret_settings
+from valuetracker.settings import Setting, Settings, settings_table
 
 README = Path(__file__).parent.parent / "README.md"
-SETTINGS = {setting.name: setting for setting in settings_table()}
+SETTINGS = {setting.name: setting for setting in settings_table() if not setting.secret}
+SECRETS = [setting for setting in settings_table() if setting.secret]
 
 
 def options() -> dict[str, click.Option]:
@@ -54,7 +55,8 @@ def test_a_setting_can_be_given_in_the_environment(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = SETTINGS[name]
-    given = {int: "7", str: "error" if name == "log_level" else "text"}.get(setting.kind, "place")
+    texts = {int: "7", bool: "True", str: "error" if name == "log_level" else "text"}
+    given = texts.get(setting.kind, "place")
     monkeypatch.setenv(setting.variable, given)
 
     context = main.commands["serve"].make_context("serve", [])
@@ -70,9 +72,12 @@ def test_the_flag_wins_over_the_variable(name: str, monkeypatch: pytest.MonkeyPa
     given, other = (
         ("1", "2") if setting.kind is int else ("debug", "error") if levels else ("a", "b")
     )
+    arguments = [setting.flag, given]
+    if setting.kind is bool:
+        given, other, arguments = "True", "0", [setting.flag]
     monkeypatch.setenv(setting.variable, other)
 
-    context = main.commands["serve"].make_context("serve", [setting.flag, given])
+    context = main.commands["serve"].make_context("serve", arguments)
 
     read = context.params[name]
     assert [str(each) for each in read] == [given] if setting.many else str(read) == given
@@ -87,4 +92,18 @@ def test_the_readme_names_no_setting_that_is_not_there() -> None:
 
     named = set(re.findall(r"VALUETRACKER_[A-Z_]+", text))
 
-    assert named == {setting.variable for setting in SETTINGS.values()}
+    assert named == {setting.variable for setting in settings_table()}
+
+
+@pytest.mark.parametrize("setting", SECRETS, ids=lambda each: each.name)
+def test_a_secret_is_read_from_the_environment_and_shown_nowhere(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting.variable, "hush")
+
+    settings = Settings(**secret_settings())
+
+    assert getattr(settings, setting.name) == "hush"
+    assert "hush" not in repr(settings)
+    assert setting.name not in options()
+    assert f"| | `{setting.variable}` | | {setting.help} |" in README.read_text(encoding="utf-8")

@@ -7,6 +7,10 @@ and hands the raw path on, because Starlette decodes `%2F` before it matches.
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,19 +24,28 @@ from valuetracker.dispatch import Dispatcher
 from valuetracker.endpoints import Service
 from valuetracker.engine.directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
-from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError
+from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
+from valuetracker.gate import Gate
 from valuetracker.openapi import openapi_document
 from valuetracker.reference import docs_document
 from valuetracker.replies import Reply, Request, error_reply
 from valuetracker.router import Router
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
-from valuetracker.store.extensions import Engine, Extensions
+from valuetracker.store.extensions import Engine
 from valuetracker.store.ledger import ledgers
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
+from valuetracker.store.users import Users
+from valuetracker.tokens import TokenFile
 from valuetracker.values import BODY_BYTES
+from valuetracker.wire import Wire
 
 CLOSE = (b"connection", b"close")
+MEGABYTE = 1024 * 1024
+# How soon a token that was made or revoked is heard of.
+REFRESH_SECONDS = 0.5
+ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/?\Z")
 
 
 def create_engine(settings: Settings) -> Engine:
@@ -67,28 +80,67 @@ def retention(settings: Settings) -> list[Keep]:
 
 def create_app(engine: Engine, settings: Settings) -> Starlette:
     """The application; the engine starts and stops with its lifespan."""
-    memory: Memory[Reply] = Memory(settings.cache_mb * 1024 * 1024)
-    extensions = Extensions(engine, memory, settings.open_databases, retention(settings))
+    memory: Memory[Reply] = Memory(settings.cache_mb * MEGABYTE)
+    openings = Openings(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
+    users = Users(engine, memory, openings, retention(settings))
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
-    service = Service(settings, extensions, documents)
-    dispatcher = Dispatcher(Router(ENDPOINTS), service, memory)
+    service = Service(settings, users, documents)
+    gate = create_gate(settings)
+    dispatcher = Dispatcher(gate, Router(ENDPOINTS), service, memory)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
-            await extensions.start()
+            await users.start()
         except StartupError as error:
             app.state.start_failure = error
             raise
+        refreshing = asyncio.get_running_loop().create_task(refresh(gate))
         try:
             yield
         finally:
-            await extensions.stop()
+            refreshing.cancel()
+            await asyncio.wait([refreshing])
+            await users.stop()
 
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
     app.state.dispatcher = dispatcher
-    app.state.end_feeds = extensions.end_feeds
+    app.state.end_feeds = users.end_feeds
+    app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app
+
+
+def create_gate(settings: Settings) -> Gate:
+    """The gate as it is configured; refuses what would leave it open."""
+    for origin in settings.allow_origin:
+        if not ORIGIN.match(origin):
+            raise StartupError(f"{origin} is no origin: it must look like https://example.org.")
+    tokens = TokenFile(settings.data_dir)
+    gate = Gate(tokens, settings.allow_host, settings.allow_origin, settings.bridge_secret)
+    if not tokens.in_use and not is_loopback(settings.host):
+        raise TokenNeeded(
+            f"Without a token the server listens on loopback only, and {settings.host} is not: "
+            "whoever can reach it could read and change everything."
+        )
+    return gate
+
+
+def is_loopback(host: str) -> bool:
+    """Whether whatever this name leads to is this machine, and can be reached from it alone."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        # What cannot be found cannot be listened on either; that is said elsewhere.
+        return True
+    return all(
+        ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found
+    )
+
+
+async def refresh(gate: Gate) -> None:
+    while True:
+        await asyncio.sleep(REFRESH_SECONDS)
+        gate.refresh()
 
 
 class DispatchRoute(BaseRoute):
@@ -119,7 +171,10 @@ class DispatchRoute(BaseRoute):
             # Starlette's own notices when the other side hangs up.
             response = StreamingResponse(reply.pieces, reply.status)
             response.raw_headers = reply.headers
-            await response(scope, receive, send)
+            try:
+                await response(scope, receive, send)
+            finally:
+                await reply.pieces.aclose()
             return
         await send_reply(send, reply)
 

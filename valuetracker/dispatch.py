@@ -1,7 +1,7 @@
 """
 `dispatch(request) → Reply`: the whole of HTTP in plain Python over bytes.
 
-    memory → route → header → path → body → handler (registration, verb) → reply
+    gate → memory → route → header → path → permission → body → handler (registration, verb) → reply
 
 Two adapters share it: uvicorn's protocol (see `protocol`) and Starlette (see `app`). Errors
 become answers here and nowhere else.
@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -21,21 +21,25 @@ import orjson
 from valuetracker.endpoints import Call, Document, Endpoint, Service, Stream
 from valuetracker.errors import ValueTrackerError
 from valuetracker.failpoints import Failpoint
+from valuetracker.gate import Caller, Gate
+from valuetracker.names import DEFAULT_USER
 from valuetracker.reading import (
     either_extension,
     read_body,
     read_context,
     read_extension_id,
-    read_headers,
     read_path,
     read_query,
+    refuse_repeated,
 )
 from valuetracker.replies import (
-    JSON,
+    Headers,
+    Pieces,
     Reply,
     Request,
-    build_reply,
+    document,
     error_reply,
+    json_reply,
     matches,
     not_modified,
     stream_reply,
@@ -50,11 +54,14 @@ logger = logging.getLogger(__name__)
 # Where `/` leads: the only redirect there is.
 HOME = f"{PREFIX}/docs".encode()
 
+Key = tuple[str, bytes, bytes]
+
 
 @dataclass
 class Dispatcher:
-    """The function and what it needs: the table, the service and the memory of answers."""
+    """The function and what it needs: the gate, the table, the service, the memory of answers."""
 
+    gate: Gate
     router: Router
     service: Service
     memory: Memory[Reply]
@@ -64,32 +71,48 @@ class Dispatcher:
 
     def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer at once, if it is in memory; else what to await for it."""
-        if request.method != "GET":
-            return self._answer(request, None)
-        extension = condition = None
-        for name, value in request.headers:
-            if name == b"x-extension-id":
-                if extension is not None:
-                    return self._answer(request, None)
-                extension = value
-            elif name == b"if-none-match":
-                if condition is not None:
-                    return self._answer(request, None)
-                condition = value
-        key = (extension or b"", request.target)
-        reply = self.memory.get(key)
-        if reply is None:
-            return self._answer(request, key)
-        if condition is not None and matches(reply.etag, condition):
-            reply = not_modified(reply)
+        started = time.perf_counter()
+        headers = request.headers
+        given = dict(headers)
+        try:
+            if len(given) != len(headers):
+                refuse_repeated(headers)
+            caller = self.gate.admit(given)
+        except ValueTrackerError as refusal:
+            return self._finish(request, error_reply(refusal), started)
+        if request.method == "GET":
+            key = (caller.scope, given.get(b"x-extension-id", b""), request.target)
+            reply = self.memory.get(key)
+            if reply is not None:
+                condition = given.get(b"if-none-match")
+                if condition is not None and matches(reply.etag, condition):
+                    reply = not_modified(reply)
+                return self._finish(request, reply, started, caller)
+        elif request.method == "OPTIONS" and b"access-control-request-method" in given:
+            return self._finish(request, preflight(caller, given), started)
+        return self._answer(request, given, caller, started)
+
+    def _finish(
+        self, request: Request, reply: Reply, started: float, caller: Caller | None = None
+    ) -> Reply:
+        """What every answer goes through on its way out."""
+        if request.method == "HEAD":
+            reply = reply.without_body()
+        if caller is not None and caller.origin is not None:
+            reply = reply.with_headers(
+                (b"access-control-allow-origin", caller.origin),
+                (b"access-control-expose-headers", EXPOSED),
+                (b"vary", b"Origin"),
+            )
         if logger.isEnabledFor(logging.DEBUG):
-            log_request(request, reply, time.perf_counter())
+            log_request(request, reply, started)
         return reply
 
-    async def _answer(self, request: Request, key: tuple[bytes, bytes] | None) -> Reply:
-        started = time.perf_counter()
+    async def _answer(
+        self, request: Request, given: dict[bytes, bytes], caller: Caller, started: float
+    ) -> Reply:
         try:
-            reply = await self._handle(request, key)
+            reply = await self._handle(request, given, caller)
             self._failpoint.reach("before_reply")
         except ValueTrackerError as error:
             if error.status >= 500:
@@ -101,73 +124,127 @@ class Dispatcher:
                 "unexpected failure", extra={"requestId": request_id, **_place(request)}
             )
             reply = error_reply(ValueTrackerError("Something went wrong.", requestId=request_id))
-        if request.method == "HEAD":
-            reply = replace(reply, body=b"", head=None, pieces=None)
-        if logger.isEnabledFor(logging.DEBUG):
-            log_request(request, reply, started)
-        return reply
+        return self._finish(request, reply, started, caller)
 
-    async def _handle(self, request: Request, key: tuple[bytes, bytes] | None) -> Reply:
+    async def _handle(self, request: Request, given: dict[bytes, bytes], caller: Caller) -> Reply:
         path, _, query = request.target.partition(b"?")
         if path == b"/" and request.method in ("GET", "HEAD"):
-            return build_reply(302, b"", JSON, [(b"location", HOME)])
+            return json_reply(302, b"", [(b"location", HOME)])
         endpoint, raw = self.router.find(request.method, path)
-        headers = read_headers(endpoint, request.headers)
-        extension_id = read_extension_id(endpoint, headers)
-        call = Call(self.service, extension_id, read_path(raw))
-        if endpoint.extension == "path":
-            call.extension_id = call.path["extension"]
-        if endpoint.query:
-            call.query = read_query(endpoint.query, query)
-        if endpoint.extension == "either":
-            call.extension_id = either_extension(headers, call.query.get("extensionId"))
-        call.last_event_id = headers.get("last-event-id")
-        if endpoint.body:
-            read_body(endpoint, request, call)
-        if endpoint.writes:
-            call.status = endpoint.status
-            call.context = read_context(endpoint, request, headers)
-        result = await endpoint.handler(call)
-        return self._reply(endpoint, call, result, key, headers.get("if-none-match"))
+        extension_id = read_extension_id(endpoint, given)
+        users = self.service.users
+        extensions = users.default
+        if caller.user != DEFAULT_USER:
+            extensions = await users.enter(caller.user)
+        try:
+            call = Call(self.service, extensions, caller, extension_id, read_path(raw))
+            if endpoint.extension == "path":
+                call.extension_id = call.path["extension"]
+            if endpoint.query:
+                call.query = read_query(endpoint.query, query)
+            if endpoint.extension == "either":
+                call.extension_id = either_extension(given, call.query.get("extensionId"))
+            self.gate.permit(caller, endpoint, call.extension_id)
+            call.last_event_id = given.get(b"last-event-id")
+            if endpoint.body:
+                read_body(endpoint, request.body, given, call)
+            if endpoint.writes:
+                call.status = endpoint.status
+                call.context = read_context(endpoint, request, given)
+            result = await endpoint.handler(call)
+            return self._reply(endpoint, request, given, call, result)
+        finally:
+            if extensions is not users.default:
+                users.leave(extensions)
 
     def _reply(
         self,
         endpoint: Endpoint,
+        request: Request,
+        given: dict[bytes, bytes],
         call: Call,
         result: Any,
-        key: tuple[bytes, bytes] | None,
-        condition: str | None,
     ) -> Reply:
         if isinstance(result, Written):
-            extra = [(b"x-revision", str(result.revision).encode())]
+            extra = [(b"x-revision", b"%d" % result.revision)]
             if result.replayed:
                 extra.append((b"idempotency-replayed", b"true"))
             if not result.live:
                 extra.append((b"x-live", b"false"))
-            return build_reply(result.status, result.body, JSON, extra)
+            return json_reply(result.status, result.body, extra)
         if isinstance(result, Document):
-            return build_reply(endpoint.status, result.body, result.media_type.encode())
+            common = document(result.media_type, result.policy)
+            return Reply(endpoint.status, common, [], result.body)
         if isinstance(result, Stream):
-            return stream_reply(result.pieces)
+            pieces: Pieces = result.pieces
+            if call.caller.token is not None:
+                pieces = Guarded(pieces, self.gate, call.caller)
+            return stream_reply(pieces)
         body = b"" if endpoint.returns is None else orjson.dumps(result)
         if call.reading is None:
-            return build_reply(endpoint.status, body, JSON)
+            return json_reply(endpoint.status, body)
         extension, reading = call.reading
         etag = b'"%d"' % reading.etag if reading.etag is not None else None
-        reply = build_reply(endpoint.status, body, JSON, [(b"etag", etag)] if etag else ())
+        reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
         reply.etag = etag
-        if key is not None and reading.keepable and self._may_keep(endpoint, key, extension.id):
-            size = len(body) + len(key[0]) + len(key[1])
+        named = given.get(b"x-extension-id", b"")
+        if (
+            request.method == "GET"
+            and reading.keepable
+            # A needless header on a route that takes none would make many keys for one answer.
+            and named == (extension.id.encode() if endpoint.extension == "header" else b"")
+        ):
+            key = (call.caller.scope, named, request.target)
+            size = len(body) + len(named) + len(request.target)
             self.memory.keep(key, reply, size, extension, reading.tags)
-        if condition is not None and matches(etag, condition.encode("latin-1")):
+        condition = given.get(b"if-none-match")
+        if condition is not None and matches(etag, condition):
             return not_modified(reply)
         return reply
 
-    @staticmethod
-    def _may_keep(endpoint: Endpoint, key: tuple[bytes, bytes], extension_id: str) -> bool:
-        # A needless header on a route that takes none would make many keys for one answer.
-        expected = extension_id.encode() if endpoint.extension == "header" else b""
-        return key[0] == expected
+
+class Guarded:
+    """A stream that ends when the token it was begun with is revoked."""
+
+    def __init__(self, pieces: Pieces, gate: Gate, caller: Caller) -> None:
+        self._pieces = pieces
+        self._gate = gate
+        self._caller = caller
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            if not self._gate.still_admits(self._caller):
+                return
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+
+
+# What a page of another origin may send and be shown, once that origin is allowed.
+ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+ALLOWED_HEADERS = (
+    b"authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, "
+    b"x-actor, x-chat-id, x-extension-id, x-message-id, x-session, x-swipe-id"
+)
+EXPOSED = b"etag, idempotency-replayed, x-live, x-revision"
+PREFLIGHT_SECONDS = b"600"
+
+
+def preflight(caller: Caller, given: dict[bytes, bytes]) -> Reply:
+    """What a browser asks before it lets a page of another origin send a request."""
+    headers: Headers = [(b"vary", b"Origin")]
+    if caller.origin is not None:
+        headers += [
+            (b"access-control-allow-origin", caller.origin),
+            (b"access-control-allow-methods", ALLOWED_METHODS),
+            (b"access-control-allow-headers", ALLOWED_HEADERS),
+            (b"access-control-max-age", PREFLIGHT_SECONDS),
+        ]
+        # A page on the internet asks whether it may reach a machine at home.
+        if given.get(b"access-control-request-private-network") == b"true":
+            headers.append((b"access-control-allow-private-network", b"true"))
+    return json_reply(204, b"", headers)
 
 
 def _failure(error: ValueTrackerError, request: Request) -> dict[str, str]:
@@ -179,7 +256,7 @@ def _failure(error: ValueTrackerError, request: Request) -> dict[str, str]:
 
 def _place(request: Request) -> dict[str, str]:
     path = request.target.partition(b"?")[0]
-    return {"method": request.method, "path": path[:512].decode("latin-1")}
+    return {"method": request.method[:32], "path": path[:512].decode("latin-1")}
 
 
 def log_request(request: Request, reply: Reply, started: float) -> None:

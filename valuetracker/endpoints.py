@@ -7,7 +7,7 @@ say, once, how a piece of a request is read, refused and described.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -26,14 +26,17 @@ from valuetracker.errors import (
     TooManyKeys,
     ValueTrackerError,
 )
+from valuetracker.gate import Caller
 from valuetracker.model import moment
 from valuetracker.settings import Settings
 from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.contents import AsOf
 from valuetracker.store.extension import Extension, Reading
 from valuetracker.store.extensions import Extensions
+from valuetracker.store.feed import FeedStream
 from valuetracker.store.history import Cursor
 from valuetracker.store.ledger import Written
+from valuetracker.store.users import Users
 
 
 @dataclass(frozen=True)
@@ -260,10 +263,19 @@ class Endpoint:
     # Whether a body may be left out, which is as good as an empty object.
     body_optional: bool = False
     at_root: bool = False
+    # Who may ask (see `gate`): "extension" is whoever has that extension's scope, or may read
+    # others if it is a read; "admin" is an admin; "registration" is anybody as long as there
+    # are no tokens, then an admin; "public" is anybody.
+    access: str = "extension"
 
     @property
     def writes(self) -> bool:
         return self.extension == "header" and "GET" not in self.methods
+
+    @property
+    def changes(self) -> bool:
+        """Whether it does more than read."""
+        return "GET" not in self.methods
 
     @property
     def summary(self) -> str:
@@ -281,13 +293,15 @@ class Document:
 
     body: bytes
     media_type: str
+    # What it may load and run, if it is a page.
+    policy: str | None = None
 
 
 @dataclass(slots=True)
 class Stream:
     """An answer that goes on for as long as somebody listens."""
 
-    pieces: AsyncIterator[bytes]
+    pieces: FeedStream
 
 
 @dataclass(frozen=True)
@@ -295,7 +309,7 @@ class Service:
     """What handlers may need beside the extension they are about."""
 
     settings: Settings
-    extensions: Extensions
+    users: Users
     # Made on first use: most servers are never asked.
     documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
 
@@ -305,9 +319,11 @@ class Call:
 
     __slots__ = (
         "body",
+        "caller",
         "context",
         "document",
         "extension_id",
+        "extensions",
         "last_event_id",
         "media_type",
         "path",
@@ -318,8 +334,18 @@ class Call:
         "values",
     )
 
-    def __init__(self, service: Service, extension_id: str, path: dict[str, str]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        extensions: Extensions,
+        caller: Caller,
+        extension_id: str,
+        path: dict[str, str],
+    ) -> None:
         self.service = service
+        self.caller = caller
+        # Those of the user who asks.
+        self.extensions = extensions
         self.extension_id = extension_id
         self.path = path
         self.query: dict[str, Any] = {}
@@ -332,13 +358,13 @@ class Call:
         # What a writing request says beside what it asks for, and its status.
         self.context: Context = NO_CONTEXT
         self.status = 200
-        self.last_event_id: str | None = None
+        self.last_event_id: bytes | None = None
         # What the answer was read at, for its headers and for memory.
         self.reading: tuple[Extension, Reading[Any]] | None = None
 
     async def read(self, verb: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
         """Run a reading verb on a connection that cannot write."""
-        extensions = self.service.extensions
+        extensions = self.extensions
         extension = await extensions.enter(self.extension_id)
         try:
             reading = await extension.read(verb, *arguments)
@@ -351,7 +377,7 @@ class Call:
         self, verb: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any
     ) -> Written:
         """Run a writing verb; its answer is durable when this returns."""
-        extensions = self.service.extensions
+        extensions = self.extensions
         extension = await extensions.enter(self.extension_id)
         try:
             return await extension.write(verb, *arguments, context=self.context, status=self.status)

@@ -7,13 +7,19 @@ Every failure a caller can be told about, as one family.
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
     │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
-    │   └── PathNotAllowed
+    │   └── PathNotAllowed, InvalidHost, InvalidUser
+    ├── Unauthorized          401
+    │   └── TokenRequired, TokenInvalid
+    ├── Forbidden             403
+    │   ├── HostNotAllowed, OriginNotAllowed, CrossSite
+    │   └── ScopeMissing, AdminRequired
     ├── NotFound              404
     │   ├── RouteNotFound, ExtensionNotRegistered
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
     │   └── OperationNotFound, CheckpointNotFound
     ├── MethodNotAllowed      405
+    ├── RequestTimeout        408
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
@@ -25,13 +31,17 @@ Every failure a caller can be told about, as one family.
     ├── TooLarge              413
     │   └── BodyTooLarge, ValueTooLarge
     ├── UnsupportedMediaType  415
+    ├── ExpectationFailed     417
     ├── IdempotencyMismatch   422
+    ├── TooManyReaders        429
+    ├── HeadersTooLarge       431
     ├── Unavailable           503
-    │   └── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
+    │   ├── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
+    │   └── TooManyConnections
     └── StorageFull           507
 
     StartupError              never answered over HTTP: the server did not start
-    └── PortUnusable, DataDirectoryInUse
+    └── PortUnusable, DataDirectoryInUse, TokenNeeded
 
 The class is the documentation: its docstring is the default sentence, `code` never
 changes once released, `hint` says what to do next. Raise one where you find out;
@@ -528,6 +538,115 @@ class StorageFull(ValueTrackerError):
     hint = "Nothing was changed. Free some space and try again."
 
 
+class InvalidHost(BadRequest):
+    """The request must name one host."""
+
+    code = "invalid_host"
+    hint = "Send exactly one `Host` header."
+
+
+class InvalidUser(BadRequest):
+    """The user's handle is not valid."""
+
+    code = "invalid_user"
+
+
+class Unauthorized(ValueTrackerError):
+    """Nobody knows who is asking."""
+
+    status = 401
+    hint = "Send `Authorization: Bearer <token>`; `valuetracker token create` makes one."
+
+
+class TokenRequired(Unauthorized):
+    """A token is required here."""
+
+    code = "token_required"
+
+
+class TokenInvalid(Unauthorized):
+    """The token is not known."""
+
+    code = "token_invalid"
+
+
+class Forbidden(ValueTrackerError):
+    """This is not allowed."""
+
+    status = 403
+    code = "forbidden"
+
+
+class HostNotAllowed(Forbidden):
+    """The server is not to be addressed by this name."""
+
+    code = "host_not_allowed"
+    hint = "Use http://127.0.0.1 or http://localhost, or allow the name with `--allow-host`."
+
+
+class OriginNotAllowed(Forbidden):
+    """Pages of this origin may not use the server."""
+
+    code = "origin_not_allowed"
+    hint = "Allow the origin with `--allow-origin`, if its pages are to be trusted."
+
+
+class CrossSite(Forbidden):
+    """Requests that another site's page made are not answered."""
+
+    code = "cross_site"
+    hint = "Allow the page's origin with `--allow-origin`, and let it fetch with CORS."
+
+
+class ScopeMissing(Forbidden):
+    """The token is not for this extension."""
+
+    code = "scope_missing"
+    hint = "Make a token with `valuetracker token create --extension ID`."
+
+
+class AdminRequired(Forbidden):
+    """Only an admin may do this."""
+
+    code = "admin_required"
+
+
+class RequestTimeout(ValueTrackerError):
+    """The request did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class ExpectationFailed(ValueTrackerError):
+    """Nothing but 100-continue can be expected."""
+
+    status = 417
+    code = "expectation_failed"
+
+
+class TooManyReaders(ValueTrackerError):
+    """Too many are following the feed already."""
+
+    status = 429
+    code = "too_many_readers"
+    hint = "Close other readers, or poll `/changes` without `wait`."
+
+
+class HeadersTooLarge(ValueTrackerError):
+    """The headers are too long, or there are too many."""
+
+    status = 431
+    code = "headers_too_large"
+
+
+class TooManyConnections(Unavailable):
+    """There are too many connections at the moment."""
+
+    code = "too_many_connections"
+    hint = "Close connections that are not needed, and try again."
+
+
 class StartupError(Exception):
     """The server could not start."""
 
@@ -546,3 +665,9 @@ class DataDirectoryInUse(StartupError):
 
     exit_code = 3
     hint = "Stop that server first, or give this one a `--data-dir` of its own."
+
+
+class TokenNeeded(StartupError):
+    """Whoever can reach the server could use it."""
+
+    hint = "Make a token first: `valuetracker token create --name me --admin`."

@@ -502,6 +502,11 @@ class Limits(TypedDict):
     headerTextLength: int
     integerMinimum: int
     integerMaximum: int
+    headerBytes: int
+    headerCount: int
+    connections: int
+    feedReaders: int
+    allFeedReaders: int
 
 
 class ExtensionSummary(TypedDict):

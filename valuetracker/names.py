@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import re
 
-from valuetracker.errors import InvalidExtensionId, InvalidId, InvalidKey, InvalidName
+from valuetracker.errors import (
+    InvalidExtensionId,
+    InvalidId,
+    InvalidKey,
+    InvalidName,
+    InvalidUser,
+)
 
 EXTENSION_ID_LENGTH = 128
 ID_LENGTH = 256
@@ -22,6 +28,11 @@ HASH_LENGTH = 512
 CHAIN_LENGTH = 100_000
 
 EXTENSION_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{EXTENSION_ID_LENGTH}}}\Z")
+# Handles of SillyTavern's users: lower-case letters, digits and hyphens.
+USER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+# Who speaks where there is nobody to tell: the one person of a single-user SillyTavern, or
+# whoever uses the server on its own.
+DEFAULT_USER = "default-user"
 # C0, DEL and C1: what a terminal, a log or a header would act upon.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Windows opens the device and not a file, whatever the ending: `nul.db` is nul.
@@ -37,6 +48,12 @@ def check_extension_id(text: str) -> str:
         raise InvalidExtensionId()
     if text.lower() in WINDOWS_DEVICES:
         raise InvalidExtensionId(f"{text} is the name of a device on Windows.")
+    return text
+
+
+def check_user(text: str) -> str:
+    if not USER.match(text) or text in WINDOWS_DEVICES:
+        raise InvalidUser()
     return text
 
 

@@ -40,11 +40,30 @@ WRITE_HEADERS = {
 
 # What any route may answer, whatever it does.
 COMMON: tuple[type[ValueTrackerError], ...] = (
+    errors.MalformedRequest,
+    errors.InvalidHost,
+    errors.InvalidHeader,
+    errors.InvalidUser,
     errors.InvalidPath,
+    errors.TokenInvalid,
+    errors.HostNotAllowed,
+    errors.OriginNotAllowed,
+    errors.CrossSite,
     errors.RouteNotFound,
     errors.MethodNotAllowed,
+    errors.RequestTimeout,
     errors.BodyTooLarge,
+    errors.ExpectationFailed,
+    errors.HeadersTooLarge,
+    errors.TooManyConnections,
 )
+# What the gate refuses with, by who may ask.
+GUARDED: dict[str, tuple[type[ValueTrackerError], ...]] = {
+    "public": (),
+    "extension": (errors.TokenRequired, errors.ScopeMissing),
+    "registration": (errors.TokenRequired, errors.AdminRequired),
+    "admin": (errors.TokenRequired, errors.AdminRequired),
+}
 WITH_BODY: tuple[type[ValueTrackerError], ...] = (errors.UnsupportedMediaType,)
 WITH_HEADER: tuple[type[ValueTrackerError], ...] = (
     errors.ExtensionIdRequired,
@@ -78,6 +97,7 @@ def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
             found.append(errors.StorageFull)
     if endpoint.body:
         found += WITH_BODY
+    found += GUARDED[endpoint.access]
     found += COMMON
     return sorted(dict.fromkeys(found), key=lambda each: each.status)
 

@@ -1,39 +1,50 @@
 """
-The other adapter of `dispatch`: uvicorn's HTTP protocol, without an application between.
+The other adapter of `dispatch`: one HTTP/1.1 connection, without an application between.
 
-An ordinary request (HTTP/1.1, a body of known and modest length) goes straight from the
-parser to `dispatch` and its answer straight to the socket. Whatever is unusual (chunked or
-large bodies, `Expect`, absolute targets, HTTP/1.0) falls through to Starlette, which hands
-it to the same function. This leans on uvicorn's internals, so its version is pinned.
+uvicorn makes one for each connection it accepts. Bytes go from the socket to the parser,
+requests from there to `dispatch`, answers back to the socket; what a client may make us wait
+for or hold is bounded (see `wire`). A refusal is sent, the sending side closed, and the rest
+of what comes thrown away for a while: closing at once would reset the connection, and the
+client would never hear why.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, cast
 
+import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from valuetracker import wire as limits
 from valuetracker.dispatch import Dispatcher
-from valuetracker.errors import MalformedRequest
-from valuetracker.replies import Reply, Request, error_reply
+from valuetracker.errors import (
+    BodyTooLarge,
+    ExpectationFailed,
+    HeadersTooLarge,
+    MalformedRequest,
+    RequestTimeout,
+    TooManyConnections,
+    ValueTrackerError,
+)
+from valuetracker.replies import Headers, Reply, Request, error_reply
+from valuetracker.values import BODY_BYTES
+from valuetracker.wire import Wire
 
-DIRECT_BODY_BYTES = 1024 * 1024
 # Requests a client may send ahead on one connection before it is read no further.
 SENT_AHEAD = 64
 
 CLOSE = b"connection: close\r\n"
-CHUNKED = b"transfer-encoding: chunked\r\n"
-# Headers that make a request unusual, whatever they say.
-UNUSUAL = frozenset({b"transfer-encoding", b"expect"})
-BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+# What is being waited for on the receiving side, if anything.
+SILENT, HEADER, BODY, ROOM, NOTHING, LINGER = range(6)
 
 
-class DirectProtocol(HttpToolsProtocol):
+class Connection(asyncio.Protocol):
     """One connection."""
 
     def __init__(
@@ -43,183 +54,383 @@ class DirectProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        dispatcher: Dispatcher = config.app.state.dispatcher  # type: ignore[union-attr]
+        state = cast(Any, config.app).state
+        dispatcher: Dispatcher = state.dispatcher
         self._dispatch = dispatcher.dispatch
-        # Whether the message being parsed is answered here, by Starlette, or not at all.
-        self._direct = False
-        self._ignored = False
-        # Whether a request that is answered here has begun to come and is not all there.
-        self._receiving = False
+        self._wire: Wire = state.wire
+        self._loop = _loop or asyncio.get_event_loop()
+        self._connections = cast("set[Any]", server_state.connections)
+        self._tasks = server_state.tasks
+        self._parser = httptools.HttpRequestParser(self)
+        # A client may send on after it has asked for the connection to be closed; that is
+        # ignored, and no reason not to answer.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]
+        # What is waited for, since when, and how many bytes of it have come.
+        self._waiting_for = HEADER
+        self._since = 0.0
+        self._came = 0
+        self._ended_here = False
+        # The request being received.
+        self._url = b""
+        self._headers: Headers = []
+        self._header_bytes = 0
         self._pieces: list[bytes] = []
-        # The request being answered here, and those sent ahead behind it.
+        # Room in the budget: what its body has been given, or waits for.
+        self._reserved = 0
+        self._wanted = 0
+        self._paused = False
+        # The request being answered, those sent ahead behind it, and the refusal after them.
         self._answering: asyncio.Task[None] | None = None
         self._streaming = False
-        self._ahead: deque[tuple[Request, bool]] = deque()
+        self._ahead: deque[tuple[Request, bool, int]] = deque()
+        self._refusal: Reply | None = None
         self._last = False
         self._upgrade_offered = False
+        # The sending side: since when the client has not read, and who waits for it.
+        self._stalled_since: float | None = None
+        self._flowing: asyncio.Future[None] | None = None
 
-    def data_received(self, data: bytes) -> None:
-        # The parser takes what follows an offered upgrade for another protocol's; read as
-        # HTTP, it could be a request that nobody sent.
-        if not self._upgrade_offered:
-            super().data_received(data)
+    # The connection's beginning and end
 
-    # What the parser calls
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's are no subclasses, only alike.
+        self._transport = cast(asyncio.Transport, transport)
+        self._since = self._loop.time()
+        self._connections.add(self)
+        if len(self._connections) > self._wire.connections:
+            self._refuse(TooManyConnections())
 
-    def on_message_begin(self) -> None:
-        self.url = b""
-        self.expect_100_continue = False
-        self.headers = []
-
-    def on_headers_complete(self) -> None:
-        self._pieces = []
-        if self.parser.should_upgrade():
-            # Nothing is upgraded to. A plain request is answered, as the last one here; of
-            # one with a body the body cannot be had.
-            self._upgrade_offered = self._last = True
-            if any(name in BODY_HEADERS for name, _ in self.headers):
-                self._ignored = True
-                self.send_400_response("An upgrade cannot be offered with a body.")
-                return
-        self._direct = self._is_ordinary()
-        self._receiving = self._direct
-        if self._direct:
-            return
-        # An unusual request behind one that is being answered here: that answer will be
-        # the last on this connection, and the client sends the other one again.
-        self._ignored = self._answering is not None
-        if self._ignored:
-            self._last = True
-            return
-        url, headers, expected = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expected
-        self.headers.extend(headers)
-        super().on_headers_complete()
-
-    def _is_ordinary(self) -> bool:
-        if not self.url.startswith(b"/") or b"#" in self.url:
-            return False
-        if self.parser.get_http_version() != "1.1":
-            return False
-        if self.cycle is not None and (not self.cycle.response_complete or self.pipeline):
-            return False
-        for name, value in self.headers:
-            if name in UNUSUAL:
-                return False
-            if name == b"content-length" and int(value) > DIRECT_BODY_BYTES:
-                return False
-        return True
-
-    def on_body(self, body: bytes) -> None:
-        if self._direct:
-            self._pieces.append(body)
-        elif not self._ignored:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        if not self._direct:
-            if not self._ignored:
-                super().on_message_complete()
-            return
-        self._receiving = False
-        pieces = self._pieces
-        body = b"" if not pieces else pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        request = Request(self.parser.get_method().decode("ascii"), self.url, self.headers, body)
-        keep_alive = self.parser.should_keep_alive()
-        if self._answering is None:
-            self._answer(request, keep_alive)
-        elif len(self._ahead) < SENT_AHEAD:
-            self.flow.pause_reading()
-            self._ahead.append((request, keep_alive))
-        else:
-            self._last = True
-
-    def send_400_response(self, msg: str) -> None:
-        # Not HTTP, so no route and no request; the shape of the answer is the same.
-        self._send(error_reply(MalformedRequest(msg)), keep_alive=False)
-
-    # Answering
-
-    def _answer(self, request: Request, keep_alive: bool) -> None:
-        reply = self._dispatch(request)
-        # A client that does not read its answers gets no further ones ready-made.
-        if isinstance(reply, Reply) and not self.flow.write_paused:
-            self._send(reply, keep_alive)
-            self.on_response_complete()
-            return
-        self._answering = self.loop.create_task(self._finish(reply, keep_alive))
-        self._answering.add_done_callback(self.tasks.discard)
-        self.tasks.add(self._answering)
-
-    async def _finish(self, reply: Reply | Coroutine[Any, Any, Reply], keep_alive: bool) -> None:
-        try:
-            if not isinstance(reply, Reply):
-                reply = await reply
-            if self.flow.write_paused:
-                await self.flow.drain()
-            if reply.pieces is not None:
-                await self._stream(reply, reply.pieces)
-            elif not self.transport.is_closing():
-                self._send(reply, keep_alive)
-        finally:
-            self._answering = None
-        self.on_response_complete()
-        while self._ahead and self._answering is None and not self.transport.is_closing():
-            self._answer(*self._ahead.popleft())
-
-    def _send(self, reply: Reply, keep_alive: bool) -> None:
-        if self.transport.is_closing():
-            return
-        close = not keep_alive or self._last
-        parts = [self._head(reply), CLOSE, b"\r\n", reply.body]
-        if not close:
-            parts[1] = b""
-        self.transport.write(b"".join(parts))
-        if close:
-            self.transport.close()
-
-    def _head(self, reply: Reply) -> bytes:
-        """The status line and headers; finished answers are sent often, so it is kept."""
-        if reply.head is None:
-            parts = [STATUS_LINE[reply.status]]
-            for name, value in reply.headers:
-                parts += (name, b": ", value, b"\r\n")
-            reply.head = b"".join(parts)
-        parts = [reply.head]
-        for name, value in self.server_state.default_headers:
-            parts += (name, b": ", value, b"\r\n")
-        return b"".join(parts)
-
-    async def _stream(self, reply: Reply, pieces: AsyncIterator[bytes]) -> None:
-        self._streaming = True
-        try:
-            self.transport.write(self._head(reply) + CHUNKED + CLOSE + b"\r\n")
-            async for piece in pieces:
-                self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-                if self.flow.write_paused:
-                    await self.flow.drain()
-                if self.transport.is_closing():
-                    return
-            self.transport.write(b"0\r\n\r\n")
-        finally:
-            self._streaming = False
-            await pieces.aclose()  # type: ignore[attr-defined]
-            self.transport.close()
-
-    # The connection's end
-
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connections.discard(self)
+        for _, _, reserved in self._ahead:
+            self._give_back(reserved)
         self._ahead.clear()
+        self._give_back(self._reserved)
+        self._reserved = 0
+        self._waiting_for = NOTHING
         # Nothing else would tell a stream that nobody listens any more. Other requests are
         # finished: what they write is wanted all the same.
         if self._streaming and self._answering is not None:
             self._answering.cancel()
-        super().connection_lost(exc)
+        self.resume_writing()
+
+    def eof_received(self) -> None:
+        return None
 
     def shutdown(self) -> None:
-        if self._answering is not None or self._receiving:
+        """The server stops: what is under way is finished, nothing more is begun."""
+        if self._answering is not None or self._waiting_for in (BODY, ROOM) or self._pieces:
             self._last = True
         else:
-            super().shutdown()
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        flowing, self._flowing = self._flowing, None
+        if flowing is not None and not flowing.done():
+            flowing.set_result(None)
+
+    async def _can_write(self) -> None:
+        if self._flowing is None:
+            self._flowing = self._loop.create_future()
+        await self._flowing
+
+    def look_after(self, now: float) -> None:
+        """Asked now and then: end what has taken too long."""
+        waited = now - self._since
+        if self._stalled_since is not None and now - self._stalled_since > limits.STALLED_SECONDS:
+            self._transport.abort()
+        elif self._waiting_for == HEADER:
+            if waited > limits.HEADER_SECONDS:
+                self._too_slow()
+        elif self._waiting_for == BODY:
+            allowed = limits.BODY_GRACE_SECONDS + self._came / limits.BODY_BYTES_PER_SECOND
+            if waited > min(allowed, limits.BODY_SECONDS):
+                self._refuse(RequestTimeout())
+        elif self._waiting_for == SILENT:
+            if waited > limits.SILENT_SECONDS:
+                self._transport.close()
+        elif self._waiting_for == LINGER and waited > limits.LINGER_SECONDS:
+            self._transport.abort()
+
+    def _too_slow(self) -> None:
+        # One that never said anything is not owed an answer: a browser keeps such
+        # connections ready, and would take it for the answer to its next request.
+        if self._came:
+            self._refuse(RequestTimeout())
+        elif self._answering is None:
+            self._transport.close()
+
+    # What the socket and the parser call
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting_for == LINGER:
+            self._came += len(data)
+            if self._came > limits.LINGER_BYTES:
+                self._transport.abort()
+            return
+        # The parser takes what follows an offered upgrade for another protocol's; read as
+        # HTTP, it could be a request that nobody sent.
+        if self._upgrade_offered or self._refusal is not None:
+            return
+        if self._waiting_for == SILENT:
+            self._expect(HEADER)
+        self._ended_here = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError:
+            self._refuse(MalformedRequest("Invalid HTTP request received."))
+        if self._waiting_for == HEADER and not self._ended_here:
+            self._came += len(data)
+            if self._came > limits.HEADER_BYTES:
+                self._refuse(HeadersTooLarge())
+
+    def _expect(self, what: int) -> None:
+        self._waiting_for = what
+        self._since = self._loop.time()
+        self._came = 0
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = []
+        self._header_bytes = 0
+        if self._waiting_for == NOTHING:
+            self._expect(HEADER)
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._header_bytes += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value) + 4
+        if self._header_bytes <= limits.HEADER_BYTES:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._refusal is not None:
+            return
+        try:
+            self._begin_body()
+        except ValueTrackerError as error:
+            self._refuse(error)
+
+    def _begin_body(self) -> None:
+        if self._header_bytes > limits.HEADER_BYTES or len(self._headers) > limits.HEADER_COUNT:
+            raise HeadersTooLarge()
+        self._pieces = []
+        size = 0
+        expected = None
+        for name, value in self._headers:
+            if name == b"content-length":
+                size = int(value)
+            elif name == b"transfer-encoding":
+                # How long it will be is not known: room for the longest is taken.
+                size = BODY_BYTES
+            elif name == b"expect":
+                expected = value
+        if self._parser.should_upgrade():
+            # Nothing is upgraded to. A plain request is answered, as the last one here; of
+            # one with a body the body cannot be had.
+            self._upgrade_offered = self._last = True
+            if size:
+                raise MalformedRequest("An upgrade cannot be offered with a body.")
+        if size > BODY_BYTES:
+            raise BodyTooLarge()
+        if expected is not None and expected.lower() != b"100-continue":
+            raise ExpectationFailed()
+        if not size:
+            self._waiting_for = NOTHING
+            return
+        self._expect(BODY)
+        if size > limits.SMALL_BODY_BYTES:
+            if self._wire.budget.take(size, self._have_room):
+                self._reserved = size
+            else:
+                self._waiting_for = ROOM
+                self._wanted = size
+                self._pause()
+        if expected is not None and self._answering is None:
+            self._transport.write(CONTINUE)
+
+    def _have_room(self) -> bool:
+        """There is room for the body now; whether it is still wanted."""
+        if self._waiting_for != ROOM or self._transport.is_closing():
+            return False
+        self._reserved = self._wanted
+        came = self._came
+        # While it waited for us it was not slow.
+        self._expect(BODY)
+        self._came = came
+        self._resume()
+        return True
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _give_back(self, reserved: int) -> None:
+        if reserved:
+            self._wire.budget.give_back(reserved)
+
+    def on_body(self, body: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._came += len(body)
+        if self._came > BODY_BYTES:
+            self._pieces.clear()
+            self._refuse(BodyTooLarge())
+        else:
+            self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._refusal is not None:
+            return
+        self._ended_here = True
+        self._waiting_for = NOTHING
+        pieces = self._pieces
+        body = b"" if not pieces else pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        reserved, self._reserved = self._reserved, 0
+        self._pieces = []
+        try:
+            target = self._url if self._url.startswith(b"/") else self._absolute_target()
+            if b"#" in target:
+                raise MalformedRequest("A fragment is not part of what is asked for.")
+        except ValueTrackerError as error:
+            self._give_back(reserved)
+            self._refuse(error)
+            return
+        parser = self._parser
+        request = Request(parser.get_method().decode("ascii"), target, self._headers, body)
+        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        if self._answering is None:
+            self._answer(request, keep_alive, reserved)
+        elif len(self._ahead) < SENT_AHEAD:
+            self._pause()
+            self._ahead.append((request, keep_alive, reserved))
+        else:
+            self._give_back(reserved)
+            self._last = True
+
+    def _absolute_target(self) -> bytes:
+        """The path of a target that names the server as well, as if we were a proxy."""
+        if self._url == b"*":
+            return self._url
+        try:
+            url = httptools.parse_url(self._url)
+        except httptools.HttpParserInvalidURLError:
+            raise MalformedRequest("The target is no URL.") from None
+        authority = (url.host or b"") + (b":%d" % url.port if url.port else b"")
+        hosts = [value.lower() for name, value in self._headers if name == b"host"]
+        if not url.path or hosts != [authority.lower()]:
+            raise MalformedRequest("The target names another host than the Host header.")
+        return url.path + (b"?" + url.query if url.query else b"")
+
+    # Answering
+
+    def _answer(self, request: Request, keep_alive: bool, reserved: int) -> None:
+        reply = self._dispatch(request)
+        # A client that does not read its answers gets no further ones ready-made.
+        if isinstance(reply, Reply) and self._stalled_since is None:
+            self._send(reply, keep_alive)
+            self._give_back(reserved)
+            self._answered()
+            return
+        self._answering = self._loop.create_task(self._finish(reply, keep_alive, reserved))
+        self._answering.add_done_callback(self._tasks.discard)
+        self._tasks.add(self._answering)
+
+    async def _finish(
+        self, reply: Reply | Coroutine[Any, Any, Reply], keep_alive: bool, reserved: int
+    ) -> None:
+        try:
+            if not isinstance(reply, Reply):
+                reply = await reply
+            if self._stalled_since is not None:
+                await self._can_write()
+            if reply.pieces is not None:
+                await self._stream(reply)
+            else:
+                self._send(reply, keep_alive)
+        finally:
+            self._answering = None
+            self._give_back(reserved)
+        self._answered()
+        while self._ahead and self._answering is None and not self._transport.is_closing():
+            self._answer(*self._ahead.popleft())
+
+    def _answered(self) -> None:
+        if self._transport.is_closing():
+            return
+        if not self._ahead:
+            if self._refusal is not None:
+                self._send_refusal()
+            elif self._waiting_for == NOTHING:
+                self._expect(SILENT)
+            if self._waiting_for != ROOM:
+                self._resume()
+
+    def _send(self, reply: Reply, keep_alive: bool) -> None:
+        if self._transport.is_closing():
+            return
+        if keep_alive and not self._last:
+            self._transport.write(b"%b%b\r\n%b" % (reply.head, self._wire.date, reply.body))
+        else:
+            self._transport.write(
+                b"%b%b%b\r\n%b" % (reply.head, self._wire.date, CLOSE, reply.body)
+            )
+            self._transport.close()
+
+    async def _stream(self, reply: Reply) -> None:
+        pieces = reply.pieces
+        assert pieces is not None
+        transport = self._transport
+        self._streaming = True
+        try:
+            if transport.is_closing():
+                return
+            # It ends with the connection: what every reader is sent need not be framed for each.
+            transport.write(b"%b%b%b\r\n" % (reply.head, self._wire.date, CLOSE))
+            async for piece in pieces:
+                transport.write(piece)
+                if self._stalled_since is not None:
+                    await self._can_write()
+                if transport.is_closing():
+                    return
+        finally:
+            self._streaming = False
+            await pieces.aclose()
+            transport.close()
+
+    # Refusing
+
+    def _refuse(self, error: ValueTrackerError) -> None:
+        """Not a request, or not one that may be read to its end: say so and go."""
+        if self._refusal is not None or self._transport.is_closing():
+            return
+        self._refusal = error_reply(error)
+        self._give_back(self._reserved)
+        self._reserved = 0
+        self._pieces = []
+        if self._answering is None:
+            self._send_refusal()
+
+    def _send_refusal(self) -> None:
+        reply = self._refusal
+        assert reply is not None
+        self._transport.write(b"%b%b%b\r\n%b" % (reply.head, self._wire.date, CLOSE, reply.body))
+        self._resume()
+        self._expect(LINGER)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()

@@ -26,26 +26,29 @@ from valuetracker.errors import (
     InvalidBody,
     InvalidExtensionId,
     InvalidHeader,
+    InvalidHost,
     InvalidId,
     InvalidPath,
     InvalidQuery,
     UnsupportedMediaType,
 )
+from valuetracker.gate import LOOKED_AT
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.replies import Headers, Request
 from valuetracker.router import decode
-from valuetracker.store.changes import Anchor, Context
+from valuetracker.store.changes import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse
 
 # What a media type may be for the body to be read as JSON; parameters come after it.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 CHARSET = re.compile(rb'charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
 
-# The headers that mean something, to any request or to one that writes; any of them twice
-# means nothing certain.
-MEANINGFUL = frozenset({b"x-extension-id", b"if-none-match", b"last-event-id"})
-MEANINGFUL_TO_WRITES = MEANINGFUL | frozenset(
+# The headers that mean something; any of them twice means nothing certain.
+MEANINGFUL = frozenset(
     {
+        b"x-extension-id",
+        b"if-none-match",
+        b"last-event-id",
         b"if-match",
         b"idempotency-key",
         b"x-actor",
@@ -54,50 +57,69 @@ MEANINGFUL_TO_WRITES = MEANINGFUL | frozenset(
         b"x-message-id",
         b"x-swipe-id",
         b"content-type",
+        b"content-encoding",
+        *LOOKED_AT,
     }
 )
-IF_MATCH = re.compile(r'"([0-9]{1,18})"\Z')
+# Those that say more of a write than what it asks for.
+CONTEXT = frozenset(
+    {
+        b"if-match",
+        b"idempotency-key",
+        b"x-actor",
+        b"x-chat-id",
+        b"x-session",
+        b"x-message-id",
+        b"x-swipe-id",
+    }
+)
+IF_MATCH = re.compile(rb'"([0-9]{1,18})"\Z')
 ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
-def read_headers(endpoint: Endpoint, headers: Headers) -> dict[str, str]:
-    meaningful = MEANINGFUL_TO_WRITES if endpoint.writes else MEANINGFUL
-    found: dict[str, str] = {}
-    for name, value in headers:
-        if name in meaningful:
-            text = name.decode("ascii")
-            if text in found:
-                if name == b"x-extension-id":
-                    raise InvalidExtensionId("The x-extension-id header is there more than once.")
-                raise InvalidHeader(f"The {text} header is there twice.")
-            found[text] = value.decode("latin-1")
-    return found
+Given = dict[bytes, bytes]
 
 
-def read_context(endpoint: Endpoint, request: Request, headers: dict[str, str]) -> Context:
+def refuse_repeated(headers: Headers) -> None:
+    """Refuse a header that means something and is there twice; others may be."""
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in seen and name in MEANINGFUL:
+            if name == b"x-extension-id":
+                raise InvalidExtensionId("The x-extension-id header is there more than once.")
+            if name == b"host":
+                raise InvalidHost("The Host header is there more than once.")
+            raise InvalidHeader(f"The {name.decode('ascii')} header is there twice.")
+        seen.add(name)
+
+
+def read_context(endpoint: Endpoint, request: Request, given: Given) -> Context:
     """What a writing request says in its headers."""
-    message_id = _header_text(headers, "x-message-id")
-    swipe = _header_text(headers, "x-swipe-id")
-    key = _header_text(headers, "idempotency-key")
-    actor = headers.get("x-actor", "extension")
+    if CONTEXT.isdisjoint(given):
+        return NO_CONTEXT
+    message_id = _header_text(given, "x-message-id")
+    swipe = _header_text(given, "x-swipe-id")
+    key = _header_text(given, "idempotency-key")
+    actor = given.get(b"x-actor", b"extension").decode("latin-1")
     if not ACTOR.match(actor):
         raise InvalidHeader("x-actor must be 1 to 64 letters, digits, `_`, `.` or `-`.")
     return Context(
         actor,
         Anchor(message_id, swipe or "0") if message_id is not None else None,
-        _header_text(headers, "x-chat-id"),
-        _header_text(headers, "x-session"),
-        _expected(endpoint, headers.get("if-match")),
+        _header_text(given, "x-chat-id"),
+        _header_text(given, "x-session"),
+        _expected(endpoint, given.get(b"if-match")),
         key,
-        _fingerprint(request, headers) if key is not None else "",
+        _fingerprint(request, given) if key is not None else "",
     )
 
 
-def _header_text(headers: dict[str, str], name: str) -> str | None:
+def _header_text(given: Given, name: str) -> str | None:
     """A header that carries any text, percent-encoded like a path segment."""
-    if name not in headers:
+    raw = given.get(name.encode())
+    if raw is None:
         return None
-    text = decode(headers[name].encode("latin-1"))
+    text = decode(raw)
     if text is None:
         raise InvalidHeader(
             f"{name} holds a malformed escape or bytes that are not UTF-8.",
@@ -109,7 +131,7 @@ def _header_text(headers: dict[str, str], name: str) -> str | None:
         raise InvalidHeader(error.message) from None
 
 
-def _expected(endpoint: Endpoint, condition: str | None) -> int | None:
+def _expected(endpoint: Endpoint, condition: bytes | None) -> int | None:
     if condition is None:
         return None
     if not endpoint.conditional:
@@ -123,28 +145,28 @@ def _expected(endpoint: Endpoint, condition: str | None) -> int | None:
     return int(match[1])
 
 
-def _fingerprint(request: Request, headers: dict[str, str]) -> str:
+def _fingerprint(request: Request, given: Given) -> str:
     """What makes two requests the same request."""
     digest = hashlib.sha256()
-    named = ("content-type", "x-actor", "x-chat-id", "x-message-id", "x-swipe-id")
-    for part in (request.method, *(headers.get(name, "") for name in named)):
-        digest.update(part.encode() + b"\0")
+    named = (b"content-type", b"x-actor", b"x-chat-id", b"x-message-id", b"x-swipe-id")
+    for part in (request.method.encode(), *(given.get(name, b"") for name in named)):
+        digest.update(part + b"\0")
     digest.update(request.target + b"\0" + request.body)
     return digest.hexdigest()
 
 
-def read_extension_id(endpoint: Endpoint, headers: dict[str, str]) -> str:
+def read_extension_id(endpoint: Endpoint, given: Given) -> str:
     if endpoint.extension != "header":
         return ""
-    found = headers.get("x-extension-id", "")
+    found = given.get(b"x-extension-id")
     if not found:
         raise ExtensionIdRequired()
-    return check_extension_id(found)
+    return check_extension_id(found.decode("latin-1"))
 
 
-def either_extension(headers: dict[str, str], query: str | None) -> str:
+def either_extension(given: Given, query: str | None) -> str:
     """The extension from the header or from the query, for those who cannot set headers."""
-    header = headers.get("x-extension-id")
+    header = given.get(b"x-extension-id", b"").decode("latin-1")
     if header and query and header != query:
         raise InvalidExtensionId("The header and the query name different extensions.")
     found = header or query
@@ -184,11 +206,11 @@ def _pair(pair: bytes) -> tuple[bytes, bytes]:
     return name, value
 
 
-def read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
-    if endpoint.body_optional and not request.body:
+def read_body(endpoint: Endpoint, body: bytes, given: Given, call: Call) -> None:
+    if endpoint.body_optional and not body:
         return
-    call.media_type = _check_media_type(request.headers)
-    document = parse(request.body)
+    call.media_type = _check_media_type(given)
+    document = parse(body)
     if isinstance(endpoint.body, AnyDocument):
         call.document = document
         return
@@ -207,15 +229,11 @@ def read_body(endpoint: Endpoint, request: Request, call: Call) -> None:
         call.body[each.name] = None if value is None and each.nullable else each.kind.parse(value)
 
 
-def _check_media_type(headers: Headers) -> str:
+def _check_media_type(given: Given) -> str:
     """The media type of a body that can be read; none at all counts as JSON."""
-    found = "application/json"
-    for name, value in headers:
-        if name == b"content-encoding" and value.lower() != b"identity":
-            raise UnsupportedMediaType("Compressed bodies are not taken.")
-        if name == b"content-type":
-            found = _parse_media_type(value)
-    return found
+    if given.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise UnsupportedMediaType("Compressed bodies are not taken.")
+    return _parse_media_type(given.get(b"content-type", b"application/json"))
 
 
 @lru_cache(maxsize=64)

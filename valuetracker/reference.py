@@ -4,6 +4,8 @@ The reference, made from the route table: API.md and the docs page.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 from collections.abc import Callable
 from types import UnionType
@@ -35,6 +37,15 @@ the same table is served as OpenAPI 3.1 at `{PREFIX}/openapi.json` and as a page
 **Which extension.** The `x-extension-id` header names the extension whose database a
 request is about. Routes marked *no header* do without it. In SillyTavern all extensions
 share one page, so the header identifies an extension; it does not prove anything.
+
+**Who may ask.** The server answers requests that name it by a loopback address or an allowed
+host; a page may use it from its own origin, or from one that was allowed with
+`--allow-origin` (CORS). Requests that another site's page made are refused, on every method.
+Once there is a token (`valuetracker token create`), every route but those that say that the
+server is there needs one, as `Authorization: Bearer <token>`: the extension's for its own
+routes, one that may read others for reading, an admin's for `/register` and what is marked
+*admin*. Inside SillyTavern the bridge says who asks; each user has extensions and data of
+their own.
 
 **Values** are any JSON, and what was sent is what is read: `"5"` stays a string, `null` is
 not absent, `{{"b":1,"a":2}}` keeps its order, `__proto__` is a key like any other. Integers
@@ -138,7 +149,10 @@ def api_markdown(sections: Sections) -> str:
 
 def _endpoint_markdown(endpoint: Endpoint) -> str:
     title = f"### {' · '.join(endpoint.methods)} `{endpoint.path}`"
-    lines = [title + (" *(no header)*" if endpoint.extension != "header" else ""), ""]
+    marks = ["no header"] * (endpoint.extension != "header") + ["admin"] * (
+        endpoint.access == "admin"
+    )
+    lines = [title + (f" *({', '.join(marks)})*" if marks else ""), ""]
     lines += [endpoint.summary, ""]
     if endpoint.description:
         lines += [endpoint.description, ""]
@@ -233,7 +247,7 @@ def error_classes() -> list[type[ValueTrackerError]]:
 
 def docs_document(sections: Sections) -> Callable[[], Document]:
     def make() -> Document:
-        return Document(docs_page(sections).encode(), "text/html; charset=utf-8")
+        return Document(docs_page(sections).encode(), "text/html; charset=utf-8", POLICY)
 
     return make
 
@@ -245,6 +259,12 @@ pre{background:#8882;padding:1em;overflow:auto}
 h3{margin-bottom:.2em}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}a{color:#8cf}}
 """
+# Its one style, named by its digest, and nothing else.
+_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
 
 
 def docs_page(sections: Sections) -> str:

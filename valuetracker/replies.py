@@ -7,19 +7,63 @@ middleware they could miss.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from http import HTTPStatus
+from typing import NamedTuple, Protocol
 
 import orjson
 
-from valuetracker.errors import MethodNotAllowed, ValueTrackerError
+from valuetracker.errors import MethodNotAllowed, Unauthorized, ValueTrackerError
 
 Headers = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+STATUS_LINES = {
+    each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
+}
+
+# Answers are data for programs: nothing in them may run, be framed, or be taken for
+# something else by a browser that was led here.
+GUARDS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+NOTHING_RUNS = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 NO_STORE = (b"cache-control", b"no-store")
-NO_SNIFF = (b"x-content-type-options", b"nosniff")
+
+
+class Common:
+    """Headers that many answers share, in the two forms adapters want."""
+
+    def __init__(self, *headers: tuple[bytes, bytes]) -> None:
+        self.headers: Headers = [*headers, *GUARDS]
+        self.block = header_block(self.headers)
+
+
+def header_block(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(b"%b: %b\r\n" % each for each in headers)
+
+
+PLAIN = Common(NO_STORE, NOTHING_RUNS)
+# `no-transform`: a proxy that compresses would keep events back until it has enough.
+EVENTS = Common(
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"x-accel-buffering", b"no"),
+    NOTHING_RUNS,
+)
+JSON_DOCUMENT = Common(NO_STORE, (b"content-type", JSON), NOTHING_RUNS)
+
+
+@lru_cache(maxsize=16)
+def document(media_type: str, policy: str | None) -> Common:
+    """A document that is not an answer in JSON; a page has a policy of its own."""
+    guard = (NOTHING_RUNS[0], policy.encode()) if policy else NOTHING_RUNS
+    return Common(NO_STORE, (b"content-type", media_type.encode()), guard)
 
 
 class Request(NamedTuple):
@@ -31,45 +75,68 @@ class Request(NamedTuple):
     body: bytes = b""
 
 
+class Pieces(Protocol):
+    """A body that comes in pieces; whoever is given one closes it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Reply:
     """An answer as it goes out: a body, or pieces for as long as somebody listens."""
 
     status: int
-    headers: Headers
-    body: bytes
+    common: Common
+    # Its own headers, beside the common ones and the length.
+    extra: Headers
+    body: bytes = b""
     etag: bytes | None = None
-    pieces: AsyncIterator[bytes] | None = None
+    pieces: Pieces | None = None
+    # How long the body would be, where it is not sent: an answer to HEAD.
+    length: int | None = None
     # The status line and headers as bytes, once an adapter has made them.
-    head: bytes | None = None
+    _head: bytes | None = None
+
+    @property
+    def headers(self) -> Headers:
+        return [*self.common.headers, *self._length(), *self.extra]
+
+    @property
+    def head(self) -> bytes:
+        """The status line and headers; finished answers are sent often, so it is kept."""
+        if self._head is None:
+            own = header_block([*self._length(), *self.extra])
+            self._head = b"%b%b%b" % (STATUS_LINES[self.status], self.common.block, own)
+        return self._head
+
+    def _length(self) -> Headers:
+        # A 204 or a 304 has no body, and a stream does not know.
+        if self.status in (204, 304) or self.pieces is not None:
+            return []
+        length = len(self.body) if self.length is None else self.length
+        return [(b"content-length", b"%d" % length)]
+
+    def without_body(self) -> Reply:
+        return replace(self, body=b"", length=len(self.body), pieces=None, _head=None)
+
+    def with_headers(self, *headers: tuple[bytes, bytes]) -> Reply:
+        return replace(self, extra=[*self.extra, *headers], _head=None)
 
 
-def build_reply(
-    status: int, body: bytes, media_type: bytes, extra: Iterable[tuple[bytes, bytes]] = ()
-) -> Reply:
-    headers = [NO_STORE, NO_SNIFF]
-    # A 204 has no body, and says neither how long nor of what type it is.
-    if status != 204:
-        headers.append((b"content-length", b"%d" % len(body)))
-        headers.append((b"content-type", media_type))
-    headers.extend(extra)
-    return Reply(status, headers, body)
+def json_reply(status: int, body: bytes, extra: Headers | None = None) -> Reply:
+    # A 204 has no body, and no type.
+    common = JSON_DOCUMENT if status != 204 else PLAIN
+    return Reply(status, common, extra or [], body)
 
 
-def stream_reply(pieces: AsyncIterator[bytes]) -> Reply:
-    # `no-transform`: a proxy that compresses would keep events back until it has enough.
-    headers = [
-        (b"cache-control", b"no-cache, no-transform"),
-        NO_SNIFF,
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"x-accel-buffering", b"no"),
-    ]
-    return Reply(200, headers, b"", pieces=pieces)
+def stream_reply(pieces: Pieces) -> Reply:
+    return Reply(200, EVENTS, [], pieces=pieces)
 
 
 def not_modified(reply: Reply) -> Reply:
     assert reply.etag is not None
-    return Reply(304, [NO_STORE, NO_SNIFF, (b"etag", reply.etag)], b"", reply.etag)
+    return Reply(304, PLAIN, [(b"etag", reply.etag)], etag=reply.etag)
 
 
 def matches(etag: bytes | None, condition: bytes) -> bool:
@@ -81,7 +148,9 @@ def matches(etag: bytes | None, condition: bytes) -> bool:
 
 
 def error_reply(error: ValueTrackerError) -> Reply:
-    extra = []
+    extra: Headers = []
     if isinstance(error, MethodNotAllowed):
         extra.append((b"allow", ", ".join(error.details["allow"]).encode()))
-    return build_reply(error.status, orjson.dumps(error.body()), JSON, extra)
+    elif isinstance(error, Unauthorized):
+        extra.append((b"www-authenticate", b'Bearer realm="Value Tracker"'))
+    return json_reply(error.status, orjson.dumps(error.body()), extra)

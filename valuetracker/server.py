@@ -7,16 +7,23 @@ ours, and says when requests are answered.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
+import os
 import signal
 import socket
+import threading
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from valuetracker.errors import PortUnusable, StartupError
-from valuetracker.protocol import DirectProtocol
+from valuetracker.protocol import Connection
+from valuetracker.replies import header_block
 from valuetracker.settings import Settings
+from valuetracker.wire import LOOK_SECONDS, Wire
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -50,7 +57,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop" if has_uvloop else "asyncio",
-                http=DirectProtocol,
+                http=Connection,
                 # Headers that say who is behind a proxy are not believed.
                 proxy_headers=False,
                 ws="none",
@@ -62,12 +69,38 @@ class Server(uvicorn.Server):
             )
         )
         self._app = app
+        self._wire: Wire = app.state.wire
+        self._watch_stdin = settings.watch_stdin
         self._listener = listener
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
+            if self._watch_stdin:
+                self._stop_when_stdin_ends()
             print(f"Value Tracker listening on {url_of(self._listener)}", flush=True)
+
+    async def on_tick(self, counter: int) -> bool:
+        should_exit = await super().on_tick(counter)
+        if counter % 10 == 0:
+            self._wire.date = header_block(self.server_state.default_headers)
+        # uvicorn ticks ten times a second.
+        if counter % round(LOOK_SECONDS * 10) == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in cast("list[Connection]", list(self.server_state.connections)):
+                connection.look_after(now)
+        return should_exit
+
+    def _stop_when_stdin_ends(self) -> None:
+        # A thread, because not every system can wait for a pipe on an event loop. Whoever
+        # started us holds the other end: when that process ends, however it ends, so does this.
+        def read() -> None:
+            with contextlib.suppress(OSError, ValueError):
+                while os.read(0, 4096):
+                    pass
+            self.should_exit = True
+
+        threading.Thread(target=read, name="stdin", daemon=True).start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Readers of the feed would otherwise be waited for, and they never end.

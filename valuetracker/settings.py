@@ -26,6 +26,8 @@ class Setting:
     default: Any
     help: str
     many: bool
+    # Whether it is only read from the environment: command lines can be seen by others.
+    secret: bool
 
     @property
     def flag(self) -> str:
@@ -36,9 +38,14 @@ class Setting:
         return "VALUETRACKER_" + self.name.upper()
 
 
-def _setting(default: Any, help: str, kind: type | None = None, many: bool = False) -> Any:
+def _setting(
+    default: Any, help: str, kind: type | None = None, many: bool = False, secret: bool = False
+) -> Any:
     return field(
-        default=default, metadata={"help": help, "kind": kind or type(default), "many": many}
+        default=default,
+        # Shown nowhere, neither in a log nor in a traceback.
+        repr=not secret,
+        metadata={"help": help, "kind": kind or type(default), "many": many, "secret": secret},
     )
 
 
@@ -72,6 +79,35 @@ class Settings:
         0, "Fold the log of each extension to this many days, hourly; 0 keeps all."
     )
     shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
+    allow_host: tuple[str, ...] = _setting(
+        (),
+        "A name or address, beside the loopback ones, by which the server may be addressed "
+        "(the `Host` header). Several may be given; in the environment blanks separate them.",
+        str,
+        many=True,
+    )
+    allow_origin: tuple[str, ...] = _setting(
+        (),
+        "An origin whose pages may use the server, such as `https://example.org`. Several may "
+        "be given; in the environment blanks separate them.",
+        str,
+        many=True,
+    )
+    connections: int = _setting(4_096, "How many connections there may be at a time.")
+    body_memory_mb: int = _setting(
+        64, "Memory for large bodies that are being received or worked on, in MiB."
+    )
+    feed_readers: int = _setting(50, "How many may follow the feed of one extension at a time.")
+    all_feed_readers: int = _setting(2_000, "How many may follow feeds at a time, all in all.")
+    watch_stdin: bool = _setting(
+        False, "Stop when standard input ends: for a program that starts the server."
+    )
+    bridge_secret: str = _setting(
+        "",
+        "What the SillyTavern bridge proves itself with; only it is believed who the user is.",
+        str,
+        secret=True,
+    )
 
 
 def settings_table() -> list[Setting]:
@@ -82,6 +118,7 @@ def settings_table() -> list[Setting]:
             each.default,
             each.metadata["help"],
             each.metadata["many"],
+            each.metadata["secret"],
         )
         for each in fields(Settings)
     ]

@@ -17,6 +17,7 @@ from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import load_head
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
 from valuetracker.store.targets import Target
 
 READS = [
@@ -269,7 +270,7 @@ async def test_all_extensions_are_folded_to_what_the_settings_say(
     tmp_path: Path, given: dict[str, int], oldest: int
 ) -> None:
     settings = Settings(data_dir=tmp_path, **given)  # type: ignore[arg-type]
-    extensions = Extensions(create_engine(settings), Memory(0), 1, retention(settings))
+    extensions = Extensions(create_engine(settings), Memory(0), Openings(1), retention(settings))
     await extensions.start()
     for name in ("one", "two", "three"):
         await extensions.register(name, None)

@@ -22,6 +22,7 @@ from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Written
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
 from valuetracker.store.targets import instance
 
 VALUES = "/instances/sword/data"
@@ -249,7 +250,7 @@ def test_of_many_at_once_one_is_done(
 
 
 async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
-    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), 4)
+    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), Openings(4))
     await extensions.start()
     await extensions.register("demo", None)
     extension = await extensions.enter("demo")

@@ -36,7 +36,7 @@ def send_raw(server: RunningServer, request: bytes) -> httpx.Response:
 
 
 def get(target: bytes, *headers: bytes) -> bytes:
-    lines = [b"GET " + target + b" HTTP/1.1", b"host: x", b"connection: close", *headers]
+    lines = [b"GET " + target + b" HTTP/1.1", b"host: localhost", b"connection: close", *headers]
     return b"\r\n".join([*lines, b"", b""])
 
 
@@ -84,7 +84,9 @@ def test_the_name_of_the_header_is_read_in_any_case(
 
 
 def test_a_target_that_names_no_path_is_no_route(shared_server: RunningServer) -> None:
-    answer = send_raw(shared_server, b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    answer = send_raw(
+        shared_server, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    )
 
     assert outcome(answer) == refusal(RouteNotFound())
 
@@ -99,7 +101,7 @@ def test_a_method_that_only_others_know_is_not_possible(shared_server: RunningSe
 
 
 def test_a_body_announced_as_far_too_large_is_refused_at_once(shared_server: RunningServer) -> None:
-    request = f"POST {PREFIX}/ping HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999\r\n\r\n"
+    request = f"POST {PREFIX}/ping HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999999\r\n\r\n"
 
     answer = send_raw(shared_server, request.encode())
 
@@ -111,8 +113,8 @@ def test_a_body_announced_as_far_too_large_is_refused_at_once(shared_server: Run
     "request_bytes",
     [
         b"nonsense\r\n\r\n",
-        b"BREW / HTTP/1.1\r\nhost: x\r\n\r\n",
-        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: some\r\n\r\n",
+        b"BREW / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: some\r\n\r\n",
     ],
 )
 def test_even_what_is_no_http_is_refused_in_the_one_shape(
@@ -135,7 +137,7 @@ def test_what_follows_an_offered_upgrade_is_not_read_as_a_request(
         inner = b"\r\n".join(
             [
                 b"POST " + PREFIX.encode() + b"/instances/sword/data HTTP/1.1",
-                b"host: x",
+                b"host: localhost",
                 b"x-extension-id: " + extension_id.encode(),
                 b"content-length: " + str(len(body)).encode(),
                 b"",
@@ -145,7 +147,7 @@ def test_what_follows_an_offered_upgrade_is_not_read_as_a_request(
         outer = b"\r\n".join(
             [
                 b"POST " + PREFIX.encode() + b"/ping HTTP/1.1",
-                b"host: x",
+                b"host: localhost",
                 b"connection: upgrade",
                 b"upgrade: h2c",
                 b"content-length: " + str(len(inner)).encode(),

@@ -110,6 +110,11 @@ def test_the_limits_are_those_that_hold(client: httpx.Client) -> None:
             "headerTextLength": 512,
             "integerMinimum": -(2**63),
             "integerMaximum": 2**64 - 1,
+            "headerBytes": 32 * 1024,
+            "headerCount": 100,
+            "connections": 4_096,
+            "feedReaders": 50,
+            "allFeedReaders": 2_000,
         },
     )
 

@@ -26,10 +26,11 @@ from valuetracker.app import create_engine
 from valuetracker.settings import Settings
 from valuetracker.store.extensions import Extensions
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
 
 async def main():
     settings = Settings(data_dir=pathlib.Path(sys.argv[1]))
-    extensions = Extensions(create_engine(settings), Memory(0), 8)
+    extensions = Extensions(create_engine(settings), Memory(0), Openings(8))
     await extensions.start()
     await extensions.register("demo", None)
     await extensions.stop()

@@ -20,6 +20,7 @@ from valuetracker.store.data import find_value, list_values, set_value
 from valuetracker.store.extension import Extension
 from valuetracker.store.instances import put_instance
 from valuetracker.store.ledger import Commit
+from valuetracker.store.openings import Openings
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.tags import EVERYTHING, holder_tag
 from valuetracker.store.targets import instance
@@ -35,7 +36,7 @@ async def database(tmp_path: Path) -> AsyncIterator[SQLiteDatabase]:
 
 @pytest.fixture
 async def extension(database: SQLiteDatabase) -> Extension:
-    extension = Extension("demo", database, 0, lambda *_: None)
+    extension = Extension("demo", database, 0, lambda *_: None, Openings(4))
     database.on_commit = extension.apply_commit
     await extension.write(put_instance, "i", "c", None)
     return extension
@@ -176,7 +177,7 @@ async def test_readers_never_see_time_run_backwards(extension: Extension) -> Non
 
 
 async def test_closing_waits_for_those_who_are_inside(database: SQLiteDatabase) -> None:
-    extension = Extension("demo", database, 0, lambda *_: None)
+    extension = Extension("demo", database, 0, lambda *_: None, Openings(4))
     extension.enter()
     extension.enter()
 

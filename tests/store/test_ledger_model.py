@@ -29,6 +29,7 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.store import characters, data, instances
 from valuetracker.store.extension import Extension
 from valuetracker.store.ledger import Written
+from valuetracker.store.openings import Openings
 from valuetracker.store.targets import Target, instance
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -192,7 +193,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.database = await self.stack.enter_async_context(
             self.bench.opened(self.identity, self.name)
         )
-        self.extension = Extension("demo", self.database, self.model.revision, lambda *_: None)
+        self.extension = Extension(
+            "demo", self.database, self.model.revision, lambda *_: None, Openings(4)
+        )
         self.database.on_commit = self.extension.apply_commit
 
     def teardown(self) -> None:

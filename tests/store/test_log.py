@@ -46,6 +46,7 @@ from valuetracker.store.log import (
 )
 from valuetracker.store.log_writer import FRAME_CHANGES
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
 from valuetracker.store.rows import HolderRow
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.targets import chat, instance
@@ -56,7 +57,7 @@ SWORD2 = instance("sword2")
 
 @pytest.fixture
 async def extension(tmp_path: Path) -> AsyncIterator[Extension]:
-    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), 4)
+    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), Openings(4))
     await extensions.start()
     await extensions.register("demo", None)
     entered = await extensions.enter("demo")

@@ -8,8 +8,8 @@ B: Tag = ("value", "i", "b")
 BOTH: Tag = ("instance", "i")
 
 
-def key(name: str) -> tuple[bytes, bytes]:
-    return b"demo", name.encode()
+def key(name: str) -> tuple[str, bytes, bytes]:
+    return "somebody", b"demo", name.encode()
 
 
 def room_for(count: int, size: int = 0) -> int:
@@ -23,7 +23,8 @@ def test_what_is_kept_is_given_back() -> None:
 
     assert memory.get(key("a")) == "answer"
     assert memory.get(key("b")) is None
-    assert memory.get((b"other", b"a")) is None
+    assert memory.get(("somebody", b"other", b"a")) is None
+    assert memory.get(("somebody else", b"demo", b"a")) is None
 
 
 def test_a_commit_drops_what_depends_on_what_it_touched_and_nothing_else() -> None:

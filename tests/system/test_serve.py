@@ -58,8 +58,18 @@ def test_every_setting_has_a_flag(run_program: RunProgram, tmp_path: Path) -> No
         "--database-seconds": "5",
         "--keep-revisions": "1000",
         "--keep-days": "100",
+        "--allow-host": "tracker.example",
+        "--allow-origin": "https://example.org",
+        "--connections": "100",
+        "--body-memory-mb": "40",
+        "--feed-readers": "5",
+        "--all-feed-readers": "10",
     }
-    assert given.keys() == {setting.flag for setting in settings_table()}
+    assert given.keys() == {
+        setting.flag
+        for setting in settings_table()
+        if not setting.secret and setting.kind is not bool
+    }
 
     program = run_program(
         *(piece for pair in given.items() for piece in pair), data_dir=None, port=None
@@ -87,6 +97,14 @@ def test_every_setting_has_an_environment_variable(run_program: RunProgram, tmp_
         "VALUETRACKER_DATABASE_SECONDS": "5",
         "VALUETRACKER_KEEP_REVISIONS": "1000",
         "VALUETRACKER_KEEP_DAYS": "100",
+        "VALUETRACKER_ALLOW_HOST": "tracker.example",
+        "VALUETRACKER_ALLOW_ORIGIN": "https://example.org",
+        "VALUETRACKER_CONNECTIONS": "100",
+        "VALUETRACKER_BODY_MEMORY_MB": "40",
+        "VALUETRACKER_FEED_READERS": "5",
+        "VALUETRACKER_ALL_FEED_READERS": "10",
+        "VALUETRACKER_WATCH_STDIN": "0",
+        "VALUETRACKER_BRIDGE_SECRET": "hush",
     }
     assert given.keys() == {setting.variable for setting in settings_table()}
 
@@ -106,6 +124,13 @@ def check_settings_took(url: str, port: int, data_dir: Path, root: Path) -> None
         for name in ("inside", "outside"):
             found = client.get("/characters", headers={"x-extension-id": name})
             assert found.json() == []
+        limits = client.get("/limits").json()
+        told = [limits[name] for name in ("connections", "feedReaders", "allFeedReaders")]
+        assert told == [100, 5, 10]
+        addressed = client.get("/probe", headers={"host": "tracker.example"})
+        assert addressed.status_code == 204
+        shared = client.get("/health", headers={"origin": "https://example.org"})
+        assert shared.headers["access-control-allow-origin"] == "https://example.org"
         # One database may stay open: the other has been closed.
         wait_for(lambda: client.get("/healthz").json()["openDatabases"] == 1)
     assert (data_dir / "inside.db").exists()

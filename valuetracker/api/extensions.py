@@ -28,7 +28,7 @@ async def register(call: Call) -> SuccessMessage:
     before, and a copy of the file is kept beside it as `<file>.original`.
     """
     extension_id = call.body["extensionId"]
-    await call.service.extensions.register(extension_id, call.body.get("dbPath"))
+    await call.extensions.register(extension_id, call.body.get("dbPath"))
     return {"success": True, "message": f"Extension {extension_id} registered successfully"}
 
 
@@ -41,7 +41,7 @@ async def deregister(call: Call) -> SuccessMessage:
     missing one. Revisions go on above the old ones even then.
     """
     extension_id = call.body["extensionId"]
-    await call.service.extensions.deregister(extension_id, call.body.get("purge", False))
+    await call.extensions.deregister(extension_id, call.body.get("purge", False))
     return {"success": True, "message": f"Extension {extension_id} deregistered successfully"}
 
 
@@ -51,12 +51,12 @@ async def list_extensions(call: Call) -> list[ExtensionSummary]:
 
     `status` is `ok`, or the code of the error its routes answer with.
     """
-    return await call.service.extensions.list_extensions()
+    return await call.extensions.list_extensions()
 
 
 async def get_extension(call: Call) -> ExtensionSummary:
     """Tell what one extension holds."""
-    return await call.service.extensions.get_extension(call.path["extension"])
+    return await call.extensions.get_extension(call.path["extension"])
 
 
 EXTENSION_FIELD = Field("extensionId", EXTENSION_ID, "The extension's id.")
@@ -87,6 +87,7 @@ ENDPOINTS = [
             DatabaseDamaged,
         ),
         extension="none",
+        access="registration",
     ),
     Endpoint(
         ("DELETE",),
@@ -99,9 +100,15 @@ ENDPOINTS = [
         ),
         raises=(InvalidBody, InvalidExtensionId),
         extension="none",
+        access="registration",
     ),
     Endpoint(
-        ("GET",), "/extensions", list_extensions, returns=list[ExtensionSummary], extension="none"
+        ("GET",),
+        "/extensions",
+        list_extensions,
+        returns=list[ExtensionSummary],
+        extension="none",
+        access="admin",
     ),
     Endpoint(
         ("GET",),
@@ -110,5 +117,6 @@ ENDPOINTS = [
         returns=ExtensionSummary,
         raises=(InvalidExtensionId, ExtensionNotRegistered),
         extension="none",
+        access="admin",
     ),
 ]

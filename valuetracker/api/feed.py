@@ -25,6 +25,7 @@ from valuetracker.errors import (
     InvalidKey,
     InvalidQuery,
     RevisionUnknown,
+    TooManyReaders,
 )
 from valuetracker.model import FeedPage
 from valuetracker.store import feed
@@ -46,7 +47,7 @@ async def list_events(call: Call) -> Stream:
 
     `EventSource` cannot set headers, so the extension may be named in the query.
     """
-    extension = await call.service.extensions.enter(call.extension_id)
+    extension = await call.extensions.enter(call.extension_id)
     try:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
@@ -55,7 +56,7 @@ async def list_events(call: Call) -> Stream:
     finally:
         # A reader does not use the extension in between: one that does not read what it is
         # sent must not keep it from being closed.
-        call.service.extensions.leave(extension)
+        call.extensions.leave(extension)
     return Stream(extension.feed.stream(since, wanted))
 
 
@@ -67,7 +68,7 @@ async def list_changes(call: Call) -> Any:
     without any is held back until there is one or that many seconds have passed. Without
     `since` it begins now.
     """
-    extension = await call.service.extensions.enter(call.extension_id)
+    extension = await call.extensions.enter(call.extension_id)
     try:
         since = _since(call, extension)
         await extension.read_result(feed.list_revisions, since, 0)
@@ -76,13 +77,13 @@ async def list_changes(call: Call) -> Any:
             since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)
         )
     finally:
-        call.service.extensions.leave(extension)
+        call.extensions.leave(extension)
 
 
 def _since(call: Call, extension: Extension) -> int:
     # After a lost connection a browser repeats the old query and adds where it got to.
     if call.last_event_id is not None:
-        if not call.last_event_id.isascii() or not call.last_event_id.isdigit():
+        if not call.last_event_id.isdigit():
             raise InvalidHeader("Last-Event-ID must be a revision.")
         since = int(call.last_event_id[:20])
     else:
@@ -123,6 +124,7 @@ REFUSALS = (
     RevisionUnknown,
     ExtensionNotRegistered,
     Compacted,
+    TooManyReaders,
 )
 
 ENDPOINTS = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from valuetracker import __version__, names, values
+from typing import Any
+
+from valuetracker import __version__, names, values, wire
 from valuetracker.api.batch import OPERATIONS_PER_BATCH
 from valuetracker.api.feed import LONGEST_WAIT_SECONDS
 from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
@@ -25,7 +27,7 @@ async def ping(call: Call) -> Pong:
 
 async def healthz(call: Call) -> Health:
     """Tell what is running, and on which version of what; also at the root."""
-    extensions = call.service.extensions
+    extensions = call.extensions
     return {
         "status": "ok",
         "version": __version__,
@@ -75,6 +77,11 @@ async def limits(call: Call) -> Limits:
         "headerTextLength": names.HEADER_TEXT_LENGTH,
         "integerMinimum": values.SMALLEST_INTEGER,
         "integerMaximum": values.LARGEST_INTEGER,
+        "headerBytes": wire.HEADER_BYTES,
+        "headerCount": wire.HEADER_COUNT,
+        "connections": call.service.settings.connections,
+        "feedReaders": call.service.settings.feed_readers,
+        "allFeedReaders": call.service.settings.all_feed_readers,
     }
 
 
@@ -88,8 +95,11 @@ async def docs(call: Call) -> Document:
     return call.service.documents["docs"]()
 
 
+# Whoever can reach the server may know that it is there and how it is spoken to.
+PUBLIC: dict[str, Any] = {"extension": "none", "access": "public"}
+
 ENDPOINTS = [
-    Endpoint(("GET",), "/probe", probe, returns=None, extension="none", status=204),
+    Endpoint(("GET",), "/probe", probe, returns=None, status=204, **PUBLIC),
     Endpoint(
         ("POST",),
         "/ping",
@@ -97,11 +107,11 @@ ENDPOINTS = [
         returns=Pong,
         body=(Field("message", TEXT, "What to send back."),),
         raises=(InvalidBody,),
-        extension="none",
+        **PUBLIC,
     ),
-    Endpoint(("GET",), "/health", health, returns=PluginHealth, extension="none"),
-    Endpoint(("GET",), "/healthz", healthz, returns=Health, extension="none", at_root=True),
-    Endpoint(("GET",), "/limits", limits, returns=Limits, extension="none"),
-    Endpoint(("GET",), "/openapi.json", openapi, returns=Document, extension="none"),
-    Endpoint(("GET",), "/docs", docs, returns=Document, extension="none"),
+    Endpoint(("GET",), "/health", health, returns=PluginHealth, **PUBLIC),
+    Endpoint(("GET",), "/healthz", healthz, returns=Health, at_root=True, **PUBLIC),
+    Endpoint(("GET",), "/limits", limits, returns=Limits, **PUBLIC),
+    Endpoint(("GET",), "/openapi.json", openapi, returns=Document, **PUBLIC),
+    Endpoint(("GET",), "/docs", docs, returns=Document, **PUBLIC),
 ]

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 REGISTRY = ".registry.db"
 TRASH = "trash"
+USERS = ".users"
 # SQLite keeps what is not yet in the main file beside it, under these endings.
 COMPANIONS = ("-wal", "-shm", "-journal")
 # The copy that is kept of a file before it is adopted.
@@ -45,6 +46,10 @@ class DataDirectory:
         self._roots = (self.path, *(root.resolve() for root in allowed_roots))
         self._lock = FileLock(self.path / ".lock", mode=0o600, thread_local=False)
 
+    def for_user(self, handle: str) -> DataDirectory:
+        """Where the databases of one user lie, apart from everybody else's."""
+        return DataDirectory(self.path / USERS / handle)
+
     # Holding it
 
     def hold(self) -> None:
@@ -52,6 +57,9 @@ class DataDirectory:
         if self._lock.is_locked:
             return
         try:
+            # The mode is that of the last one alone; a folder of users is as private.
+            if self.path.parent.name == USERS:
+                self.path.parent.mkdir(exist_ok=True, mode=0o700)
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._restrict()
             self._lock.acquire(timeout=0)

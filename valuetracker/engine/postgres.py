@@ -60,8 +60,11 @@ class PostgresEngine:
         *,
         pool_size: int,
         timeout: float,
+        user: str | None = None,
     ) -> None:
         self.version = "unknown"
+        # None is the one whose schemas bear no user's name.
+        self._user = user
         self._url = url
         self._work = work
         self._pool_size = max(1, pool_size)
@@ -76,12 +79,36 @@ class PostgresEngine:
         assert self._pools is not None, "not started"
         return self._pools
 
+    def for_user(self, handle: str) -> PostgresEngine:
+        """The same for the databases of one user, on the same connections."""
+        engine = PostgresEngine(
+            self._url, self._work, pool_size=self._pool_size, timeout=self._timeout, user=handle
+        )
+        engine.version = self.version
+        engine._pools = self.pools
+        return engine
+
+    @property
+    def _registry(self) -> str:
+        # Three names, where a database has one or two: it can be nobody's database.
+        return REGISTRY_SCHEMA if self._user is None else self._schema("registry", "of", self._user)
+
+    def _schema(self, *names: str) -> str:
+        """A schema's name: readable, and unmistakable by the digest."""
+        readable = re.sub(r"[^a-z0-9]", "_", "_".join(names).lower())[:40]
+        digest = hashlib.sha256("/".join(names).encode()).hexdigest()[:12]
+        return f"vt_{readable}_{digest}"
+
     def hold(self) -> None:
         """Nothing to hold: several servers may use one database."""
 
     # Starting
 
     async def start(self, at: str) -> PostgresDatabase:
+        if self._user is not None:
+            async with self._writing() as connection:
+                await self._prepare_registry(connection, at)
+            return PostgresDatabase(self.pools, self._registry, lambda: PlainWork)
         writers: Any = None
         try:
             writers = await self._pool(None)
@@ -131,26 +158,28 @@ class PostgresEngine:
                 )
             async with connection.transaction(), _locked(connection):
                 await _make_reader_role(connection)
-                if not await _schema_exists(connection, REGISTRY_SCHEMA):
-                    await self._make(
-                        connection, REGISTRY_SCHEMA, "registry", at, self._registry_migrations
-                    )
-                else:
-                    await self._migrate(connection, REGISTRY_SCHEMA, self._registry_migrations)
+            await self._prepare_registry(connection, at)
+
+    async def _prepare_registry(self, connection: Any, at: str) -> None:
+        migrations = self._registry_migrations
+        async with connection.transaction(), _locked(connection):
+            if not await _schema_exists(connection, self._registry):
+                await self._make(connection, self._registry, "registry", at, migrations)
+            else:
+                await self._migrate(connection, self._registry, migrations)
 
     async def stop(self) -> None:
-        if self._pools is not None:
+        # The connections belong to the one that made them.
+        if self._pools is not None and self._user is None:
             await self._pools.readers.close()
             await self._pools.writers.close()
 
     # Databases
 
     def locate(self, name: str, wanted: str | None) -> str:
-        """A schema's name: readable, and unmistakable by the digest."""
         if wanted is not None:
             raise PathNotAllowed("On PostgreSQL there are no files: leave dbPath out.")
-        readable = re.sub(r"[^a-z0-9]", "_", name.lower())[:40]
-        return f"vt_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        return self._schema(name) if self._user is None else self._schema(self._user, name)
 
     async def exists(self, location: str) -> bool:
         async with self._writing() as connection:

@@ -36,12 +36,17 @@ class SQLiteEngine:
 
     def __init__(self, directory: DataDirectory, work: WorkMaker, readers: int) -> None:
         self._directory = directory
+        self._work = work
         self._readers = readers
         migrations = migrations_directory() / "sqlite"
         self._schema = files.Schema(load_migrations(migrations), work)
         self._registry_schema = files.Schema(
             load_migrations(migrations / "registry"), lambda: PlainWork
         )
+
+    def for_user(self, handle: str) -> SQLiteEngine:
+        """The same for the databases of one user."""
+        return SQLiteEngine(self._directory.for_user(handle), self._work, self._readers)
 
     def hold(self) -> None:
         """Take the directory for this process; again does nothing."""

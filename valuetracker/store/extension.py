@@ -22,6 +22,7 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.store.changes import NO_CONTEXT, Context
 from valuetracker.store.feed import Feed
 from valuetracker.store.ledger import Commit, Withdrawn, WriteJob, Written, repeat_answer
+from valuetracker.store.openings import Openings
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.tags import EVERYTHING, Tag
 
@@ -49,6 +50,7 @@ class Extension:
         database: Database,
         revision: int,
         committed: Callable[[Extension, Commit], None],
+        openings: Openings,
     ) -> None:
         self.id = id
         self.database = database
@@ -59,7 +61,7 @@ class Extension:
         self._committed = committed
         self._waiting: list[asyncio.Future[None]] = []
         self._unused = asyncio.Event()
-        self.feed = Feed(self)
+        self.feed = Feed(self, openings)
 
     def apply_commit(self, commit: Commit | None) -> None:
         """Told by the engine, on the event loop, in order, before any answer goes out."""

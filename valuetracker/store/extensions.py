@@ -32,6 +32,7 @@ from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.extension import Extension
 from valuetracker.store.ledger import Commit, Ledger, WriteJob, load_head, make_head
 from valuetracker.store.memory import Memory
+from valuetracker.store.openings import Openings
 from valuetracker.store.registry import Record, Registry
 from valuetracker.store.rows import Head
 from valuetracker.store.snapshot import Snapshot
@@ -52,6 +53,7 @@ class Engine(Protocol):
     version: str
 
     def hold(self) -> None: ...
+    def for_user(self, handle: str) -> Engine: ...
     async def start(self, at: str) -> Database: ...
     async def stop(self) -> None: ...
     def locate(self, name: str, wanted: str | None) -> str: ...
@@ -65,22 +67,23 @@ class Engine(Protocol):
 
 
 class Extensions:
-    """All extensions of one data directory."""
+    """All extensions of one user."""
 
     def __init__(
         self,
         engine: Engine,
         memory: Memory[Any],
-        open_limit: int,
+        openings: Openings,
         retention: Sequence[Keep] = (),
     ) -> None:
         self.engine = engine
         self.memory = memory
-        self._open_limit = max(1, open_limit)
+        # How many requests are under way here.
+        self.calls = 0
+        self._openings = openings
         self._open: dict[str, Extension] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._registering = asyncio.Lock()
-        self._clock = 0
         self._retention = retention
         self._tidying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -113,6 +116,10 @@ class Extensions:
         await self.registry.close()
         await self.engine.stop()
 
+    @property
+    def is_idle(self) -> bool:
+        return not (self.calls or self._open or self._background)
+
     def end_feeds(self) -> None:
         """Let the readers of feeds go: the server is about to stop."""
         for extension in self._open.values():
@@ -124,8 +131,7 @@ class Extensions:
         """The extension, entered, if its database is open; whoever enters must `leave`."""
         extension = self._open.get(extension_id)
         if extension is not None:
-            self._clock += 1
-            extension.used_at = self._clock
+            self._openings.used(extension)
             extension.enter()
         return extension
 
@@ -146,8 +152,9 @@ class Extensions:
                 raise ExtensionNotRegistered(extension_id)
             extension = await self._open_record(record)
             self._open[extension_id] = extension
+            self._openings.opened(extension, self._close_if_unused)
             self.enter_open(extension_id)
-        self._make_room()
+        self._openings.make_room()
         return extension
 
     def leave(self, extension: Extension) -> None:
@@ -155,8 +162,8 @@ class Extensions:
         if extension.database.suspect and self._open.get(extension.id) is extension:
             logger.error("database suspected of damage", extra={"extension": extension.id})
             self._start(self._close(extension))
-        elif not extension.users and len(self._open) > self._open_limit:
-            self._make_room()
+        elif not extension.users and self._openings.too_many > 0:
+            self._openings.make_room()
 
     async def _open_record(self, record: Record) -> Extension:
         assert record.location is not None
@@ -173,7 +180,7 @@ class Extensions:
         except BaseException:
             await database.close()
             raise
-        extension = Extension(record.id, database, head.revision, self._committed)
+        extension = Extension(record.id, database, head.revision, self._committed, self._openings)
         database.on_commit = extension.apply_commit
         return extension
 
@@ -191,13 +198,8 @@ class Extensions:
         with contextlib.suppress(ValueTrackerError):
             await self.registry.note_revision(extension.id, extension.revision)
 
-    def _make_room(self) -> None:
-        idle = sorted(
-            (each for each in self._open.values() if not each.users and not each.feed.is_read),
-            key=lambda each: each.used_at,
-        )
-        for extension in idle[: max(0, len(self._open) - self._open_limit)]:
-            self._start(self._close(extension, only_if_unused=True))
+    def _close_if_unused(self, extension: Extension) -> None:
+        self._start(self._close(extension, only_if_unused=True))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -214,6 +216,7 @@ class Extensions:
     async def _take_out(self, extension: Extension, reason: str = "closed") -> None:
         """Close it, under its lock: nobody can enter or open it again meanwhile."""
         del self._open[extension.id]
+        self._openings.closed(extension)
         await extension.close(reason)
         self.memory.forget_all(extension)
         await self._note(extension)

@@ -10,9 +10,8 @@ less often: feeding must not take the loop away from those who write.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +25,7 @@ from valuetracker.store.entries import EntryRow, Record, first_of, last_of
 from valuetracker.store.history import anchor_record
 from valuetracker.store.ledger import Commit
 from valuetracker.store.log import check_not_compacted
+from valuetracker.store.openings import Openings
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.snapshot import Snapshot
 
@@ -141,8 +141,9 @@ def check_since(head: int, since: int) -> None:
 class Feed:
     """What the readers of one extension share."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, openings: Openings) -> None:
         self._source = source
+        self._openings = openings
         self._recent: deque[tuple[Revision, bytes]] = deque()
         self._recent_bytes = 0
         # What readers that are equally far get, made once for all of them.
@@ -215,62 +216,68 @@ class Feed:
 
     # What readers do
 
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[None]:
+    def came(self) -> None:
+        """One more reader, if there is room; it must say when it has left."""
+        self._openings.reader_came(self._readers)
         self._readers += 1
         if self._beating is None:
             loop = asyncio.get_running_loop()
             self._beating = loop.call_later(HEARTBEAT_SECONDS, self._beat)
-        try:
-            yield
-        finally:
-            self._readers -= 1
-            if not self._readers:
-                self._beating.cancel()
-                self._beating = None
-                self._recent.clear()
-                self._joined.clear()
-                self._recent_bytes = 0
 
-    async def stream(self, since: int, wanted: Filter) -> AsyncIterator[bytes]:
+    def left(self) -> None:
+        self._openings.reader_left()
+        self._readers -= 1
+        if not self._readers and self._beating is not None:
+            self._beating.cancel()
+            self._beating = None
+            self._recent.clear()
+            self._joined.clear()
+            self._recent_bytes = 0
+
+    def stream(self, since: int, wanted: Filter) -> FeedStream:
+        return FeedStream(self, self.events(since, wanted))
+
+    async def events(self, since: int, wanted: Filter) -> AsyncGenerator[bytes, None]:
         """Server-Sent Events from `since` on, for as long as somebody listens."""
         loop = asyncio.get_running_loop()
-        with self.reader():
-            # Tells a proxy that the answer has begun.
-            yield b": value tracker\n\n"
-            spoken_at = loop.time()
-            following = False
-            while True:
-                wakeup = self._wakeup
-                if following and self._source.revision - since > LARGEST_LAG:
-                    yield OVERFLOW
-                    return
-                try:
-                    chunk, since = await self._next_bytes(since, wanted)
-                except ValueTrackerError:
-                    # Folded away under a reader that was slow; it hears so when it returns.
-                    yield OVERFLOW
-                    return
-                if not chunk and loop.time() - spoken_at >= HEARTBEAT_SECONDS * 0.9:
-                    chunk = b": still here\n\n"
-                if chunk:
-                    yield chunk
-                    spoken_at = loop.time()
-                if since < self._source.revision:
-                    continue
-                following = True
-                if self.ended == "gone":
-                    yield GONE
-                if self.ended is not None:
-                    return
-                self._served()
-                await wakeup.wait()
+        # Tells a proxy that the answer has begun.
+        yield b": value tracker\n\n"
+        spoken_at = loop.time()
+        following = False
+        while True:
+            wakeup = self._wakeup
+            if following and self._source.revision - since > LARGEST_LAG:
+                yield OVERFLOW
+                return
+            try:
+                chunk, since = await self._next_bytes(since, wanted)
+            except ValueTrackerError:
+                # Folded away under a reader that was slow; it hears so when it returns.
+                yield OVERFLOW
+                return
+            if not chunk and loop.time() - spoken_at >= HEARTBEAT_SECONDS * 0.9:
+                chunk = b": still here\n\n"
+            if chunk:
+                yield chunk
+                spoken_at = loop.time()
+            if since < self._source.revision:
+                continue
+            following = True
+            if self.ended == "gone":
+                yield GONE
+            if self.ended is not None:
+                return
+            self._served()
+            await wakeup.wait()
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
         """The next events as one answer; none yet means waiting for some."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
-        with self.reader():
+        # One that does not wait is a request like any other.
+        if wait:
+            self.came()
+        try:
             while True:
                 wakeup = self._wakeup
                 entries, since = await self._next_revisions(since, limit)
@@ -285,6 +292,9 @@ class Feed:
                     continue
                 if loop.time() >= end or not await _wait(wakeup, end - loop.time()):
                     return {"items": [], "next": since}
+        finally:
+            if wait:
+                self.left()
 
     async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
         if not wanted.everything:
@@ -340,6 +350,39 @@ class Feed:
     @staticmethod
     def _last(recent: list[tuple[Revision, bytes]], since: int) -> int:
         return recent[-1][0].revision if recent else since
+
+
+class FeedStream:
+    """
+    What one reader is given, piece by piece.
+
+    It counts as a reader from the moment it is made, before anybody has asked for the first
+    piece; whoever is given one must `aclose` it.
+    """
+
+    def __init__(self, feed: Feed, pieces: AsyncGenerator[bytes, None]) -> None:
+        self._feed: Feed | None = None
+        self._pieces = pieces
+        feed.came()
+        self._feed = feed
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
+
+    async def aclose(self) -> None:
+        try:
+            await self._pieces.aclose()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            feed.left()
+
+    def __del__(self) -> None:
+        # A connection that was lost before its answer began closes nothing.
+        self._leave()
 
 
 def _joined_events(entries: list[Revision], wanted: Filter) -> bytes:

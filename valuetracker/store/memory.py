@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from valuetracker.store.tags import Tag
 
 Answer = TypeVar("Answer")
-Key = tuple[bytes, bytes]
+Key = tuple[str, bytes, bytes]
 
 # What an answer costs beyond its bytes: the entry, its key, its places in the tag index.
 OVERHEAD_BYTES = 1_000
