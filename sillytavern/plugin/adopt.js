@@ -1,0 +1,195 @@
+'use strict';
+/**
+ * Takes over the files of the original plugin: `<SillyTavern>/db/*.db`.
+ *
+ * They are copied into the data directory before the server starts, the originals stay as they
+ * are, and registering an extension makes the server adopt its file, of which it keeps a backup.
+ * Each is taken over once, ever: a note in the data directory remembers it, so that what is
+ * deleted later does not come back.
+ */
+
+const fs = require('node:fs');
+const path = require('node:path');
+
+const NOTE = '.adopted.json';
+const NAME = /^([A-Za-z0-9_-]{1,128})\.db$/;
+const MAGIC = Buffer.from('SQLite format 3\0');
+// What SQLite may have written beside a file that was not closed, and that belongs to it.
+const COMPANIONS = ['-wal', '-journal'];
+const TRIES = 3;
+
+/** @typedef {Record<string, {copied: boolean, registered: boolean, refused?: string}>} Note */
+
+class Adoption {
+    /**
+     * @param {string} from SillyTavern's own folder.
+     * @param {string} dataDir
+     * @param {import('./log').Log} log
+     */
+    constructor(from, dataDir, log) {
+        this.from = path.join(from, 'db');
+        this.dataDir = dataDir;
+        this.log = log;
+        /** @type {Note} */
+        this.note = {};
+    }
+
+    /** Copies what has not been taken over yet. Files that cannot be copied are named and left. */
+    async copy() {
+        const names = await this.#find();
+        this.note = await this.#read();
+        for (const name of names) {
+            const id = /** @type {RegExpExecArray} */ (NAME.exec(name))[1];
+            if (Object.hasOwn(this.note, id)) {
+                continue;
+            }
+            try {
+                const copied = await this.#copyOne(name);
+                this.note[id] = { copied, registered: !copied };
+                await this.#write();
+                if (copied) {
+                    this.log.info(`took over ${name} of the original plugin; the original file stays where it is`);
+                }
+            } catch (error) {
+                this.log.warn(`could not take over ${name} of the original plugin:`, /** @type {Error} */ (error).message);
+            }
+        }
+    }
+
+    /**
+     * Registers what has been copied; what fails for now is tried again at the next start.
+     * @param {(id: string) => Promise<{status: number, text: string}>} register
+     */
+    async register(register) {
+        for (const [id, entry] of Object.entries(this.note)) {
+            if (entry.registered || entry.refused) {
+                continue;
+            }
+            // Moved away meanwhile, by whoever registered it first: nothing to bring back.
+            if (!fs.existsSync(path.join(this.dataDir, `${id}.db`))) {
+                entry.registered = true;
+                await this.#write();
+                continue;
+            }
+            const { status, text } = await register(id);
+            if (status < 300) {
+                entry.registered = true;
+            } else {
+                this.log.warn(`the server did not take ${id}.db of the original plugin: ${status} ${text}`);
+                if (status < 500) {
+                    entry.refused = String(status);
+                }
+            }
+            await this.#write();
+        }
+    }
+
+    async #find() {
+        try {
+            const entries = await fs.promises.readdir(this.from, { withFileTypes: true });
+            const files = entries.filter((each) => each.isFile() && each.name.endsWith('.db'));
+            for (const each of files.filter(({ name }) => !NAME.test(name))) {
+                this.log.warn(`left ${each.name} of the original plugin alone: an extension cannot have that name`);
+            }
+            return files.map(({ name }) => name).filter((name) => NAME.test(name)).sort();
+        } catch {
+            return [];
+        }
+    }
+
+    /** @returns {Promise<Note>} */
+    async #read() {
+        try {
+            return JSON.parse(await fs.promises.readFile(path.join(this.dataDir, NOTE), 'utf8'));
+        } catch (error) {
+            if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') {
+                return {};
+            }
+            throw error;
+        }
+    }
+
+    async #write() {
+        const file = path.join(this.dataDir, NOTE);
+        const draft = `${file}.${process.pid}`;
+        await fs.promises.writeFile(draft, JSON.stringify(this.note, null, 4), { mode: 0o600 });
+        await fs.promises.rename(draft, file);
+    }
+
+    /**
+     * @param {string} name
+     * @returns {Promise<boolean>} Not if there is a file of that name, in whatever case.
+     */
+    async #copyOne(name) {
+        await fs.promises.mkdir(this.dataDir, { recursive: true, mode: 0o700 });
+        const there = (await fs.promises.readdir(this.dataDir)).map((each) => each.toLowerCase());
+        if (there.includes(name.toLowerCase())) {
+            return false;
+        }
+        const source = path.join(this.from, name);
+        const target = path.join(this.dataDir, name);
+        const draft = path.join(this.dataDir, `.${name}.${process.pid}`);
+        try {
+            const companions = await copyWhole(source, draft);
+            for (const each of companions) {
+                await fs.promises.rename(draft + each, target + each);
+            }
+            // Last, and only if nobody else was quicker: with this name the copy is there.
+            await fs.promises.link(draft, target);
+            return true;
+        } finally {
+            for (const each of ['', ...COMPANIONS]) {
+                await fs.promises.rm(draft + each, { force: true });
+            }
+        }
+    }
+}
+
+/**
+ * Copies a database with its companions as of one moment: if something wrote meanwhile, again.
+ * @param {string} source
+ * @param {string} draft
+ */
+async function copyWhole(source, draft) {
+    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+        const before = await stamps(source);
+        const present = ['', ...COMPANIONS].filter((_, index) => before[index] !== null);
+        for (const each of present) {
+            await fs.promises.copyFile(source + each, draft + each);
+            await fs.promises.chmod(draft + each, 0o600);
+        }
+        if (JSON.stringify(await stamps(source)) === JSON.stringify(before)) {
+            await check(draft);
+            return present.filter((each) => each !== '');
+        }
+    }
+    throw new Error('it is being written to; it will be tried again at the next start');
+}
+
+/** @param {string} source */
+function stamps(source) {
+    return Promise.all(['', ...COMPANIONS].map(async (each) => {
+        try {
+            const { size, mtimeMs } = await fs.promises.stat(source + each);
+            return size === 0 && each ? null : [size, mtimeMs];
+        } catch {
+            return null;
+        }
+    }));
+}
+
+/** @param {string} file */
+async function check(file) {
+    const handle = await fs.promises.open(file);
+    try {
+        const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
+        if (bytesRead < MAGIC.length || !buffer.equals(MAGIC)) {
+            throw new Error('it is not a SQLite database');
+        }
+        await handle.sync();
+    } finally {
+        await handle.close();
+    }
+}
+
+module.exports = { Adoption };

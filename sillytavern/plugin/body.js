@@ -1,0 +1,60 @@
+'use strict';
+/**
+ * How a request's body goes on.
+ *
+ * SillyTavern has read and parsed `application/json` before a plugin sees it: it is written
+ * anew, which rounds integers above 2^53. Every other type is still a stream and is passed on
+ * byte for byte, so `application/merge-patch+json`, `application/json-patch+json` and
+ * `application/vnd.valuetracker+json` keep all that JSON can say.
+ */
+
+const { Refusal } = require('./refusals');
+
+/**
+ * @typedef {object} Body
+ * @property {Buffer} [bytes] All of it; can be sent again.
+ * @property {boolean} [stream] To be piped from the request; can be sent once.
+ * @property {string} [length] What the request says it is.
+ */
+
+/**
+ * @param {any} req
+ * @returns {Body}
+ */
+function readBody(req) {
+    const type = String(req.headers['content-type'] ?? '').split(';')[0].trim().toLowerCase();
+    // SillyTavern takes uploads out of the request for itself: there is nothing left to send.
+    if (type.startsWith('multipart/')) {
+        throw unsupported('multipart forms');
+    }
+    if (req._body === true) {
+        if (type !== 'application/json') {
+            throw unsupported('forms');
+        }
+        return { bytes: serialise(req.body) };
+    }
+    const length = req.headers['content-length'];
+    if (req.headers['transfer-encoding'] === undefined && (length === undefined || Number(length) === 0)) {
+        return length === undefined ? {} : { length: '0' };
+    }
+    return { stream: true, length: req.headers['transfer-encoding'] === undefined ? length : undefined };
+}
+
+/** @param {string} what */
+function unsupported(what) {
+    return new Refusal(415, 'unsupported_media_type', `Value Tracker takes no ${what}.`, 'Send JSON.');
+}
+
+/** @param {unknown} value */
+function serialise(value) {
+    try {
+        return Buffer.from(JSON.stringify(value) ?? '');
+    } catch (error) {
+        if (error instanceof RangeError && /stack/i.test(error.message)) {
+            throw new Refusal(400, 'too_deep', 'The JSON is nested too deeply.');
+        }
+        throw new Refusal(413, 'body_too_large', 'The body is too large.');
+    }
+}
+
+module.exports = { readBody };

@@ -1,0 +1,263 @@
+'use strict';
+/**
+ * The Python server as a child process: started, waited for, started again when it has gone.
+ *
+ * Its standard input is a pipe that nothing is written to. The server stops when that ends,
+ * which also happens when SillyTavern is killed, so no server is ever left behind.
+ */
+
+const crypto = require('node:crypto');
+const { spawn } = require('node:child_process');
+const { eachLine } = require('./lines');
+const { away } = require('./refusals');
+const { readSettings, SettingsError } = require('./settings');
+const { describe, startFailure } = require('./failures');
+
+const READY = /^Value Tracker listening on http:\/\/([^/\s]+):(\d+)$/;
+const LAST_LINES = 20;
+// Deaths in a row after which requests no longer wait for the next start.
+const QUICK_RESTARTS = 2;
+
+// Milliseconds.
+const TIMES = {
+    // A start that takes longer has gone wrong. Long, because files may have to be upgraded.
+    ready: 120_000,
+    // Between two starts; doubles with each that fails, up to the second number.
+    pause: 250,
+    longestPause: 30_000,
+    // Having lived so long, it was well.
+    healthy: 10_000,
+    // How long a request waits for a server that is just being started again.
+    hold: 5_000,
+    // How long it may take to stop.
+    stop: 3_000,
+};
+
+/** @typedef {{host: string, port: number, secret: string}} Target */
+
+class Child {
+    #state = /** @type {'away' | 'starting' | 'ready' | 'stopped'} */ ('away');
+    /** @type {import('node:child_process').ChildProcess | null} */
+    #process = null;
+    /** @type {Target | null} */
+    #target = null;
+    #failures = 0;
+    /** Whether it is likely to be there soon. */
+    #hopeful = true;
+    #why = 'It is being started; try again in a moment.';
+    /** @type {Set<() => void>} */
+    #waiting = new Set();
+    /** @type {NodeJS.Timeout | undefined} */
+    #timer;
+
+    /**
+     * @param {import('./settings').Places} places
+     * @param {import('./log').Log} log
+     * @param {object} [more]
+     * @param {Partial<typeof TIMES>} [more.times]
+     * @param {(settings: import('./settings').Settings) => Promise<void>} [more.prepare] Before each start.
+     * @param {(target: Target) => Promise<void>} [more.settle] When it has become ready.
+     */
+    constructor(places, log, { times = {}, prepare = async () => {}, settle = async () => {} } = {}) {
+        this.places = places;
+        this.log = log;
+        this.times = { ...TIMES, ...times };
+        this.prepare = prepare;
+        this.settle = settle;
+    }
+
+    get pid() {
+        return this.#process?.pid;
+    }
+
+    /** Begins to keep a server running. */
+    start() {
+        if (this.#state === 'away') {
+            this.#state = 'starting';
+            this.#attempt().catch((error) => this.#failed(startFailure(error)));
+        }
+    }
+
+    /**
+     * Where the server is. One that is just being started is waited for a little; one that
+     * keeps failing is not.
+     * @returns {Promise<Target>}
+     */
+    async available() {
+        if (!this.#target) {
+            await this.ready(this.times.hold);
+        }
+        if (!this.#target) {
+            throw away(this.#state === 'stopped' ? 'SillyTavern is stopping.' : this.#why);
+        }
+        return this.#target;
+    }
+
+    /**
+     * Until it is ready, is not to be expected soon, or the time has passed.
+     * @param {number} milliseconds
+     */
+    ready(milliseconds) {
+        return new Promise((resolve) => {
+            const done = () => {
+                clearTimeout(timer);
+                this.#waiting.delete(done);
+                resolve(undefined);
+            };
+            const timer = setTimeout(done, milliseconds);
+            this.#waiting.add(done);
+            if (this.#target || !this.#hopeful) {
+                done();
+            }
+        });
+    }
+
+    /** Stops it for good: the end of its input, a signal, and, if it does not listen, another. */
+    async stop() {
+        this.#state = 'stopped';
+        this.#target = null;
+        this.#hopeful = false;
+        clearTimeout(this.#timer);
+        this.#wake();
+        const child = this.#process;
+        if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) {
+            return;
+        }
+        await new Promise((resolve) => {
+            const timer = setTimeout(() => {
+                this.log.warn('the server did not stop in time and was killed');
+                child.kill('SIGKILL');
+                resolve(undefined);
+            }, this.times.stop);
+            child.once('exit', () => {
+                clearTimeout(timer);
+                resolve(undefined);
+            });
+            child.stdin?.end();
+            // On Windows every signal kills at once; there the end of its input has to do.
+            if (process.platform !== 'win32') {
+                child.kill('SIGTERM');
+            }
+        });
+    }
+
+    async #attempt() {
+        // Read anew each time: the remedy may be a new installation or a changed file.
+        const settings = readSettings(this.places);
+        if (settings.attach) {
+            throw new SettingsError('config.json names a server to attach to.', 'Restart SillyTavern, so that it is used.');
+        }
+        if (!settings.python) {
+            throw new SettingsError(
+                'installed.json does not name a Python.',
+                'Run `valuetracker sillytavern install` for this SillyTavern again.',
+            );
+        }
+        try {
+            await this.prepare(settings);
+        } catch (error) {
+            this.log.error('could not prepare the data directory:', /** @type {Error} */ (error).message);
+        }
+        if (this.#state !== 'stopped') {
+            this.#spawn(settings.python, settings.dataDir);
+        }
+    }
+
+    /** @param {string} python @param {string} dataDir */
+    #spawn(python, dataDir) {
+        const secret = crypto.randomBytes(32).toString('base64url');
+        /** @type {string[]} */
+        const said = [];
+        const child = spawn(
+            python,
+            // -P: nothing that happens to lie in SillyTavern's folder is taken for a module.
+            ['-P', '-m', 'valuetracker', 'serve', '--host', '127.0.0.1', '--port', '0', '--data-dir', dataDir],
+            {
+                cwd: this.places.server,
+                stdio: ['pipe', 'pipe', 'pipe'],
+                windowsHide: true,
+                env: {
+                    ...process.env,
+                    SILLYTAVERN_PATH: process.env.SILLYTAVERN_PATH || this.places.server,
+                    VALUETRACKER_BRIDGE_SECRET: secret,
+                    VALUETRACKER_WATCH_STDIN: '1',
+                    // Less than `stop`, or it would be killed in the middle of stopping.
+                    VALUETRACKER_SHUTDOWN_SECONDS: '2',
+                },
+            },
+        );
+        this.#process = child;
+        const started = Date.now();
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(() => {
+            said.push('error: It was not ready in time.');
+            child.kill('SIGKILL');
+        }, this.times.ready);
+
+        let over = false;
+        const gone = (/** @type {import('./failures').Failure} */ failure) => {
+            if (over) {
+                return;
+            }
+            over = true;
+            const lived = this.#target?.secret === secret;
+            if (lived && Date.now() - started >= this.times.healthy) {
+                this.#failures = 0;
+            }
+            this.#failed(failure, lived);
+        };
+        child.stdin.on('error', () => {});
+        child.on('error', (error) => gone(startFailure(error, python)));
+        child.on('exit', (code, signal) => gone({ code, signal, said, python, dataDir }));
+        eachLine(child.stderr, (line) => {
+            said.push(line);
+            said.splice(0, said.length - LAST_LINES);
+            this.log.info(line);
+        });
+        eachLine(child.stdout, (line) => {
+            const found = READY.exec(line);
+            if (!found || this.#state !== 'starting' || over) {
+                this.log.info(line);
+                return;
+            }
+            clearTimeout(this.#timer);
+            this.#state = 'ready';
+            this.#target = { host: found[1], port: Number(found[2]), secret };
+            this.log.info(`the server is ready (process ${child.pid}, data in ${dataDir})`);
+            this.#wake();
+            this.settle(this.#target).catch((error) => this.log.warn(error.message));
+        });
+    }
+
+    /** @param {import('./failures').Failure} failure @param {boolean} [lived] */
+    #failed(failure, lived = false) {
+        clearTimeout(this.#timer);
+        this.#target = null;
+        if (this.#state === 'stopped') {
+            return;
+        }
+        this.#state = 'starting';
+        this.#failures += 1;
+        this.#hopeful = lived && this.#failures <= QUICK_RESTARTS;
+        if (!this.#hopeful) {
+            this.#wake();
+        }
+        const pause = Math.min(this.times.pause * 2 ** (this.#failures - 1), this.times.longestPause);
+        this.#why = describe(failure).hint;
+        this.#timer = setTimeout(() => {
+            // Only now: by this time its last words have been read.
+            const { sentence, hint } = describe(failure);
+            this.#why = hint;
+            this.log.error(`${sentence} ${hint} (start ${this.#failures + 1} now)`);
+            this.#attempt().catch((error) => this.#failed(startFailure(error)));
+        }, pause);
+    }
+
+    #wake() {
+        for (const done of [...this.#waiting]) {
+            done();
+        }
+    }
+}
+
+module.exports = { Child };

@@ -1,0 +1,47 @@
+'use strict';
+/**
+ * The client library, for extensions that import it: it lies beside the plugin, so it is there
+ * also while the server is away.
+ */
+
+const crypto = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
+const { Refusal } = require('./refusals');
+
+const ROUTE = '/client/valuetracker.js';
+
+/** @param {import('node:http').IncomingMessage} req */
+function isClientFile(req) {
+    return (req.method === 'GET' || req.method === 'HEAD') && req.url?.split('?')[0] === ROUTE;
+}
+
+/**
+ * @param {import('node:http').IncomingMessage} req
+ * @param {import('node:http').ServerResponse} res
+ * @param {string} folder
+ */
+async function sendClientFile(req, res, folder) {
+    let bytes;
+    try {
+        bytes = await fs.promises.readFile(path.join(folder, 'client', 'valuetracker.js'));
+    } catch {
+        throw new Refusal(404, 'not_found', 'The client library is not installed.', 'Run `valuetracker sillytavern install` again.');
+    }
+    const etag = `"${crypto.createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
+    res.setHeader('etag', etag);
+    // To be asked for each time, so that a new version is not met by an old page.
+    res.setHeader('cache-control', 'no-cache');
+    res.setHeader('x-content-type-options', 'nosniff');
+    if (req.headers['if-none-match'] === etag) {
+        res.statusCode = 304;
+        res.end();
+        return;
+    }
+    res.statusCode = 200;
+    res.setHeader('content-type', 'text/javascript; charset=utf-8');
+    res.setHeader('content-length', bytes.length);
+    res.end(bytes);
+}
+
+module.exports = { isClientFile, sendClientFile };

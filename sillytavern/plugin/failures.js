@@ -1,0 +1,61 @@
+'use strict';
+/**
+ * Why the server is not there, in words: a sentence for the log, and a hint that is shown in
+ * the page too, so it names no folder of this machine.
+ */
+
+const IN_USE = 3;
+
+/**
+ * @typedef {object} Failure
+ * @property {number | null} [code] What it ended with.
+ * @property {string | null} [signal]
+ * @property {string[]} [said] Its last lines on standard error.
+ * @property {Error & {code?: string, hint?: string}} [error] It did not get so far.
+ * @property {string} [python]
+ * @property {string} [dataDir]
+ */
+
+/** @param {Error} error @param {string} [python] @returns {Failure} */
+function startFailure(error, python) {
+    return { error, python };
+}
+
+/** @param {Failure} failure */
+function describe(failure) {
+    const { code, signal, said = [], error, python, dataDir } = failure;
+    if (error) {
+        if (error.hint) {
+            return { sentence: error.message, hint: error.hint };
+        }
+        return {
+            sentence: `The server could not be started: ${error.message}${python ? ` (${python})` : ''}.`,
+            hint: error.code === 'ENOENT' || error.code === 'EACCES'
+                ? 'The Python that installed Value Tracker is gone. Run `valuetracker sillytavern install` again, '
+                    + 'or name another one as "python" in plugins/valuetracker/config.json.'
+                : 'SillyTavern\'s console says more.',
+        };
+    }
+    const words = said.filter((line) => /^(error|hint): |Error: |No module named/.test(line)).join(' ') || said.at(-1) || '';
+    if (code === IN_USE) {
+        return {
+            sentence: `Another server is using ${dataDir}. ${words}`,
+            hint: 'Another Value Tracker server is using the data directory, perhaps that of a second SillyTavern. '
+                + 'Stop it, or use it from here, too: write its address as "attach" and its VALUETRACKER_BRIDGE_SECRET '
+                + 'as "secret" into plugins/valuetracker/config.json.',
+        };
+    }
+    if (said.some((line) => /No module named '?valuetracker/.test(line))) {
+        return {
+            sentence: `${python} has no Value Tracker.`,
+            hint: 'The Python that installed Value Tracker no longer has it. Install it there again, '
+                + 'or run `valuetracker sillytavern install` from where it is.',
+        };
+    }
+    return {
+        sentence: `The server ended with ${signal ?? `code ${code}`}. ${words}`,
+        hint: 'It is being started again; try again in a moment. If this goes on, SillyTavern\'s console says why.',
+    };
+}
+
+module.exports = { describe, startFailure };

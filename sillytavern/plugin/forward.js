@@ -1,0 +1,219 @@
+'use strict';
+/**
+ * Passes a request on to the server, and its answer back. Knows no endpoint by name.
+ */
+
+const http = require('node:http');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { outgoing, returned } = require('./headers');
+const { Refusal, away } = require('./refusals');
+
+const PREFIX = '/api/plugins/valuetracker';
+// The server keeps an idle connection 75 s; giving up first means never to send into one that
+// it is just closing.
+const IDLE_MS = 30_000;
+const ATTEMPTS = 4;
+const RESETS = new Set(['ECONNRESET', 'EPIPE']);
+
+/**
+ * What came of an attempt that got no answer.
+ * @typedef {object} Attempt
+ * @property {NodeJS.ErrnoException} error
+ * @property {boolean} unsent No connection came about.
+ * @property {boolean} stale The connection had been used before, and was reset without a word.
+ */
+
+class Forwarder {
+    // Not the global agents: those may lead through a proxy.
+    #agent = new http.Agent({ keepAlive: true, timeout: IDLE_MS });
+    #fresh = new http.Agent({ keepAlive: false });
+
+    /**
+     * @param {() => Promise<import('./child').Target>} available
+     */
+    constructor(available) {
+        this.available = available;
+    }
+
+    /**
+     * @param {import('node:http').IncomingMessage} req
+     * @param {import('node:http').ServerResponse} res
+     * @param {import('./identity').Person} person
+     * @param {import('./body').Body} body
+     */
+    async forward(req, res, person, body) {
+        // An absolute target names a host of its own, which nobody has looked at.
+        if (!req.url?.startsWith('/')) {
+            throw new Refusal(400, 'malformed_request', 'The request does not name a path.');
+        }
+        for (let attempt = 1; !res.destroyed; attempt += 1) {
+            const target = await this.available();
+            const agent = attempt === 1 ? this.#agent : this.#fresh;
+            const failed = await this.#send(req, res, {
+                host: target.host,
+                port: target.port,
+                method: req.method,
+                path: PREFIX + req.url,
+                headers: outgoing(req.rawHeaders, body, person, target.secret),
+                agent,
+            }, body);
+            if (!failed || res.destroyed) {
+                return;
+            }
+            if (attempt === ATTEMPTS || !mayRepeat(req, body, failed)) {
+                throw failed.unsent
+                    ? away('It does not answer; try again in a moment.')
+                    : away('It went away before it answered. Read before you send this again: it may have been done.', true);
+            }
+            // It takes a moment to be seen that the process at the other end is gone.
+            await sleep(50 * attempt);
+        }
+    }
+
+    /**
+     * A request of the plugin's own.
+     * @param {import('./child').Target} target
+     * @param {string} method
+     * @param {string} path
+     * @param {import('./identity').Person} person
+     * @param {unknown} value
+     * @returns {Promise<{status: number, text: string}>}
+     */
+    ask(target, method, path, person, value) {
+        const body = { bytes: Buffer.from(JSON.stringify(value)) };
+        return new Promise((resolve, reject) => {
+            const out = http.request({
+                host: target.host,
+                port: target.port,
+                method,
+                path: PREFIX + path,
+                headers: outgoing([], body, person, target.secret),
+                agent: this.#fresh,
+            }, (incoming) => {
+                let text = '';
+                incoming.setEncoding('utf8');
+                incoming.on('data', (piece) => { text += piece; });
+                incoming.on('error', reject);
+                incoming.on('end', () => resolve({ status: incoming.statusCode ?? 0, text }));
+            });
+            out.on('error', reject);
+            out.end(body.bytes);
+        });
+    }
+
+    close() {
+        this.#agent.destroy();
+        this.#fresh.destroy();
+    }
+
+    /**
+     * @param {import('node:http').IncomingMessage} req
+     * @param {import('node:http').ServerResponse} res
+     * @param {import('node:http').RequestOptions} options
+     * @param {import('./body').Body} body
+     * @returns {Promise<Attempt | null>} Nothing, if an answer has begun to come.
+     */
+    #send(req, res, options, body) {
+        return new Promise((resolve, reject) => {
+            let out;
+            try {
+                out = http.request(options);
+            } catch {
+                reject(new Refusal(400, 'malformed_request', 'The request has bytes that HTTP does not allow.'));
+                return;
+            }
+            let connected = false;
+            let answered = false;
+            let heard = 0;
+            /** @type {import('node:net').Socket | undefined} */
+            let socket;
+            // The client is gone. (`req` says so as soon as its body has been read.)
+            const abandon = () => out.destroy();
+            res.once('close', abandon);
+            out.on('socket', (given) => {
+                socket = given;
+                heard = given.bytesRead;
+                connected = !given.connecting;
+                given.once('connect', () => { connected = true; });
+                if (body.stream) {
+                    // Not before there is a connection: until then it can be sent elsewhere.
+                    const pipe = () => req.pipe(out);
+                    connected ? pipe() : given.once('connect', pipe);
+                }
+            });
+            out.on('response', (incoming) => {
+                answered = true;
+                resolve(null);
+                relay(incoming, req, res, () => {
+                    res.off('close', abandon);
+                    // Answered before all was read (too large, say): the rest leads nowhere.
+                    req.unpipe(out);
+                    req.resume();
+                });
+            });
+            out.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+                if (answered) {
+                    return;
+                }
+                res.off('close', abandon);
+                req.unpipe(out);
+                resolve({
+                    error,
+                    unsent: !connected,
+                    stale: out.reusedSocket && RESETS.has(error.code ?? '') && socket?.bytesRead === heard,
+                });
+            });
+            if (!body.stream) {
+                out.end(body.bytes);
+            }
+        });
+    }
+}
+
+/**
+ * Whether a request can be sent again without being done twice: it never left, or it met a
+ * connection that the server had closed meanwhile and is one that may be done twice.
+ * @param {import('node:http').IncomingMessage} req
+ * @param {import('./body').Body} body
+ * @param {Attempt} failed
+ */
+function mayRepeat(req, body, failed) {
+    const harmless = req.method === 'GET' || req.method === 'HEAD' || req.headers['idempotency-key'] !== undefined;
+    return failed.unsent || (failed.stale && harmless && !body.stream);
+}
+
+/**
+ * @param {import('node:http').IncomingMessage} incoming
+ * @param {import('node:http').IncomingMessage} req
+ * @param {import('node:http').ServerResponse} res
+ * @param {() => void} done
+ */
+function relay(incoming, req, res, done) {
+    incoming.on('error', () => {});
+    incoming.on('close', () => {
+        done();
+        // The server died in the middle: half an answer must not look like a whole one.
+        if (!incoming.complete) {
+            res.destroy();
+        }
+    });
+    if (res.destroyed || res.headersSent) {
+        incoming.destroy();
+        return;
+    }
+    res.statusCode = incoming.statusCode ?? 502;
+    returned(incoming.rawHeaders, res);
+    const live = /^text\/event-stream/i.test(incoming.headers['content-type'] ?? '');
+    if (live) {
+        // SillyTavern's compression, and a proxy's, would keep events back until the end.
+        res.setHeader('cache-control', 'no-cache, no-transform');
+        res.setHeader('x-accel-buffering', 'no');
+        res.flushHeaders();
+    }
+    incoming.pipe(res);
+    if (live) {
+        incoming.on('data', () => /** @type {any} */ (res).flush?.());
+    }
+}
+
+module.exports = { Forwarder };

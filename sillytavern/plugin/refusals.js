@@ -1,0 +1,67 @@
+'use strict';
+/**
+ * What the plugin answers by itself, in the shape of the server's errors:
+ * `{"error", "code", "hint", "details"}`.
+ */
+
+class Refusal extends Error {
+    /**
+     * @param {number} status
+     * @param {string} code Permanent; the sentence may change.
+     * @param {string} sentence
+     * @param {string | null} [hint] What to do next.
+     * @param {object} [details]
+     */
+    constructor(status, code, sentence, hint = null, details = {}) {
+        super(sentence);
+        this.status = status;
+        this.code = code;
+        this.hint = hint;
+        this.details = details;
+    }
+
+    get body() {
+        return { error: this.message, code: this.code, hint: this.hint, details: this.details };
+    }
+}
+
+/**
+ * The server cannot be reached. `maybeApplied` says whether the request may have taken effect
+ * all the same.
+ * @param {string} hint
+ * @param {boolean} [maybeApplied]
+ */
+function away(hint, maybeApplied = false) {
+    return new Refusal(503, 'server_away', 'The Value Tracker server is away.', hint, { maybeApplied });
+}
+
+/**
+ * @param {import('node:http').ServerResponse} res
+ * @param {unknown} failure Anything but a `Refusal` is shown as nothing but a code.
+ */
+function refuse(res, failure) {
+    if (res.destroyed || res.writableEnded) {
+        return;
+    }
+    if (res.headersSent) {
+        // Half an answer must not look like a whole one.
+        res.destroy();
+        return;
+    }
+    const refusal = failure instanceof Refusal
+        ? failure
+        : new Refusal(500, 'internal_error', 'Something went wrong.');
+    const body = Buffer.from(JSON.stringify(refusal.body));
+    // SillyTavern allows `Origin: null` by default; a refused page is told nothing.
+    res.removeHeader('access-control-allow-origin');
+    res.statusCode = refusal.status;
+    res.setHeader('content-type', 'application/json');
+    res.setHeader('content-length', body.length);
+    res.setHeader('cache-control', 'no-store');
+    if (refusal.status === 503) {
+        res.setHeader('retry-after', '1');
+    }
+    res.end(body);
+}
+
+module.exports = { Refusal, away, refuse };
