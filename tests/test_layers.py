@@ -1,11 +1,12 @@
 """
 The layers, as a test:
 
-    cli → server → app → dispatch → api → endpoints → store → engine
+    cli → server → app → dispatch → api → endpoints → bridge → store → engine
 
 A module imports from its own layer and from those to the right of it. `protocol`, `log` and
 `reference` stand beside `app`; `reading`, `router` and `replies` are rooms of `dispatch`.
-Leaves may be imported by anybody and import only leaves.
+`commands` are commands of the CLI that have a module of their own; `bridge` and `store` know
+nothing of each other. Leaves may be imported by anybody and import only leaves.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import valuetracker
 ROOT = Path(valuetracker.__file__).parent
 
 LAYERS = [
-    {"__main__", "cli"},
+    {"__main__", "cli", "commands"},
     {"server"},
     {"app", "protocol", "log", "reference", "openapi"},
     {"dispatch"},
@@ -30,6 +31,7 @@ LAYERS = [
     {"replies"},
     {"api"},
     {"endpoints"},
+    {"bridge"},
     {"store"},
     {"engine"},
     {"gate"},
@@ -90,6 +92,15 @@ def test_every_module_that_is_named_here_exists() -> None:
     assert named == {name_of(path).split(".")[1] for path in modules() if path.parent != ROOT} | {
         path.stem for path in ROOT.glob("*.py") if path.stem != "__init__"
     }
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bridge").rglob("*.py")), ids=name_of)
+def test_the_bridge_knows_nothing_of_databases(path: Path) -> None:
+    known = {"bridge", "errors", "model", "names", "settings", "values", ""}
+
+    parts = [each.split(".")[1:2] for each in imports_of(path.read_text(encoding="utf-8"))]
+
+    assert {part[0] if part else "" for part in parts} <= known
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def readme_rows() -> list[list[str]]:
 
 def row_of(setting: Setting) -> list[str]:
     default = f"`{setting.default}`" if setting.default not in ("", ()) else ""
-    return [f"`{setting.flag}`", f"`{setting.variable}`", default, setting.help]
+    also = f", also `{setting.also}`" if setting.also else ""
+    return [f"`{setting.flag}`", f"`{setting.variable}`{also}", default, setting.help]
 
 
 def test_the_command_line_has_exactly_these_flags() -> None:
@@ -45,7 +46,8 @@ def test_a_setting_is_a_flag_with_its_variable_default_and_help(name: str) -> No
     setting, option = SETTINGS[name], options()[name]
 
     assert option.opts == ["--" + name.replace("_", "-")]
-    assert option.envvar == "VALUETRACKER_" + name.upper()
+    own = "VALUETRACKER_" + name.upper()
+    assert option.envvar == ([own, setting.also] if setting.also else own)
     assert option.help == setting.help
     assert option.default == setting.default
 
@@ -63,6 +65,23 @@ def test_a_setting_can_be_given_in_the_environment(
 
     read = context.params[name]
     assert [str(each) for each in read] == [given] if setting.many else str(read) == given
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("log_level", "DEBUG"), ("st_extensions_dir", "/somewhere")]
+)
+def test_a_second_variable_is_read_where_the_first_is_not_set(
+    name: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = SETTINGS[name]
+    monkeypatch.delenv(setting.variable, raising=False)
+    monkeypatch.setenv(setting.also, given)
+
+    alone = main.commands["serve"].make_context("serve", []).params[name]
+    monkeypatch.setenv(setting.variable, "error")
+    beside = main.commands["serve"].make_context("serve", []).params[name]
+
+    assert (alone.lower(), beside) == (given.lower(), "error")
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -39,6 +39,7 @@ FILLED_IN = {
     "{id}": "first",
     "{operation}": "job",
     "{checkpoint}": "safe",
+    "{lorebook}": "Eldoria",
 }
 DATA = "/instances/{instance}/data"
 ACROSS = "/cross-extension"
@@ -63,6 +64,26 @@ OPERATIONS = [
 CHAT_OPERATIONS = [
     {"op": "increment", "key": "edge", "by": 1, "anchor": {"messageId": "m1"}},
     {"op": "set", "instanceId": "sword", "key": "shine", "value": 1, "anchor": {"messageId": "m1"}},
+]
+
+SESSION = {"session_id": "walk", "variables": {"gold": 1}, "messages": ["A lake."]}
+# SillyTavern, which is not there, and sessions.
+NOBODY = "http://127.0.0.1:9"
+SILLYTAVERN = [
+    Step("GET", "/st/paths"),
+    Step("GET", "/st/health", query=f"?base_url={NOBODY}&timeout=5"),
+    Step("GET", "/st/health", query="?base_url=http://169.254.169.254", status=403),
+    Step("GET", "/st/health", query="?timeout=31", status=400),
+    Step("POST", "/st/extension/sync", {"destination": "/nowhere"}, status=403),
+    Step("POST", "/st/extension/sync", status=400),
+    Step("POST", "/st/lorebooks/{lorebook}/clone", {"as": "Copy"}, status=404),
+    Step("POST", "/st/session/sync", {**SESSION, "dry_run": True}),
+    Step("POST", "/st/session/sync", {**SESSION, "base_url": NOBODY}, status=502),
+    Step("GET", "/st/session/sync"),
+    Step("POST", "/session/sync", SESSION),
+    Step("POST", "/session/sync", {"session_id": 5}, status=400),
+    Step("GET", "/session/pending"),
+    Step("POST", "/session/reply", {"id": "none", "reply": None}, status=404),
 ]
 
 # Work in progress, and points to go back to and to leave from.
@@ -260,6 +281,7 @@ WALK = [
     Step("POST", "/compact", {"keep": {}}, status=400),
     Step("GET", DATA, query="?at=2", status=410),
     Step("GET", "/characters/{character}", status=404),
+    *SILLYTAVERN,
     Step("DELETE", "/register", {"extensionId": "walker", "purge": True}),
     Step("GET", ACROSS + "/characters/{extension}", status=404),
     Step("GET", "/extensions/{extension}", status=404),

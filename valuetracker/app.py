@@ -84,7 +84,7 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
     openings = Openings(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
     users = Users(engine, memory, openings, retention(settings))
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
-    service = Service(settings, users, documents)
+    service = Service(settings, users, documents=documents)
     gate = create_gate(settings)
     dispatcher = Dispatcher(gate, Router(ENDPOINTS), service, memory)
 
@@ -103,9 +103,13 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
             await asyncio.wait([refreshing])
             await users.stop()
 
+    def end_waiting() -> None:
+        users.end_feeds()
+        service.desk.end()
+
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
     app.state.dispatcher = dispatcher
-    app.state.end_feeds = users.end_feeds
+    app.state.end_feeds = end_waiting
     app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app
 

@@ -16,6 +16,7 @@ import click
 from valuetracker import __version__
 from valuetracker.api import SECTIONS
 from valuetracker.app import create_app, create_engine
+from valuetracker.commands import sillytavern
 from valuetracker.errors import StartupError, ValueTrackerError
 from valuetracker.log import configure_logging
 from valuetracker.reference import api_markdown
@@ -30,6 +31,9 @@ LEVELS = ("debug", "info", "warning", "error")
 @click.version_option(__version__, prog_name="valuetracker")
 def main() -> None:
     """Value Tracker keeps the state of SillyTavern extensions."""
+
+
+main.add_command(sillytavern)
 
 
 def _type_of(setting: Setting) -> Any:
@@ -51,7 +55,7 @@ def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         switch = {"is_flag": True} if setting.kind is bool else {"type": _type_of(setting)}
         command = click.option(
             setting.flag,
-            envvar=setting.variable,
+            envvar=[setting.variable, setting.also] if setting.also else setting.variable,
             **switch,
             default=setting.default,
             multiple=setting.many,

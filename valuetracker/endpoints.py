@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from valuetracker import names, values
+from valuetracker.bridge.desk import Desk
 from valuetracker.errors import (
     Compacted,
     InvalidAt,
@@ -109,6 +110,10 @@ NAME = Kind(
     lambda value: names.check_name(_text(value, InvalidName, "name")),
 )
 CHECKPOINT_NAME = _id_kind("checkpoint")
+LOREBOOK_NAME = Kind(
+    {"type": "string", "minLength": 1, "maxLength": names.FILE_NAME_BYTES},
+    lambda value: names.check_lorebook_name(_text(value, InvalidName, "name")),
+)
 TEXT = Kind({"type": "string"}, lambda value: _text(value, InvalidBody, "text"))
 FLAG = Kind({"type": "boolean"}, _parse_flag)
 # A verb is given the canonical text, never the value itself.
@@ -202,6 +207,7 @@ PATH_KINDS = {
     "id": _id_kind("processed", names.CHAT_ID_LENGTH),
     "operation": _id_kind("operation"),
     "checkpoint": CHECKPOINT_NAME,
+    "lorebook": LOREBOOK_NAME,
 }
 
 
@@ -253,7 +259,7 @@ class Endpoint:
     query: tuple[Field, ...] = ()
     raises: tuple[type[ValueTrackerError], ...] = ()
     # Where the extension comes from: "header", "path", "either" the header or the query,
-    # or "none" at all.
+    # or "none" at all; "optional" takes the header where there is one.
     extension: str = "header"
     # Whether `If-Match` can guard it.
     conditional: bool = True
@@ -310,6 +316,7 @@ class Service:
 
     settings: Settings
     users: Users
+    desk: Desk = field(default_factory=Desk)
     # Made on first use: most servers are never asked.
     documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
 

@@ -7,17 +7,20 @@ Every failure a caller can be told about, as one family.
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
     │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
-    │   └── PathNotAllowed, InvalidHost, InvalidUser
+    │   ├── PathNotAllowed, InvalidHost, InvalidUser
+    │   └── NoDestination, NotSillyTavern
     ├── Unauthorized          401
     │   └── TokenRequired, TokenInvalid
     ├── Forbidden             403
     │   ├── HostNotAllowed, OriginNotAllowed, CrossSite
-    │   └── ScopeMissing, AdminRequired
+    │   ├── ScopeMissing, AdminRequired
+    │   └── OutsideRoots, SymlinkRefused
     ├── NotFound              404
     │   ├── RouteNotFound, ExtensionNotRegistered
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
-    │   └── OperationNotFound, CheckpointNotFound
+    │   ├── OperationNotFound, CheckpointNotFound
+    │   └── SourceNotFound, NotInstalled, LorebookNotFound, PromptNotFound
     ├── MethodNotAllowed      405
     ├── RequestTimeout        408
     ├── Conflict              409
@@ -25,7 +28,9 @@ Every failure a caller can be told about, as one family.
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
     │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
-    │   └── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
+    │   ├── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
+    │   ├── PluginConflict, NewerInstalled, NotWritable
+    │   └── LorebookExists, LorebookDamaged
     ├── Compacted             410
     ├── RevisionConflict      412
     ├── TooLarge              413
@@ -35,6 +40,7 @@ Every failure a caller can be told about, as one family.
     ├── IdempotencyMismatch   422
     ├── TooManyReaders        429
     ├── HeadersTooLarge       431
+    ├── UpstreamFailed        502
     ├── Unavailable           503
     │   ├── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
     │   └── TooManyConnections
@@ -198,6 +204,20 @@ class PathNotAllowed(BadRequest):
     hint = "Use a path relative to the data directory, or have the root allowed with --allow-root."
 
 
+class NoDestination(BadRequest):
+    """There is no SillyTavern to copy to."""
+
+    code = "no_destination"
+    hint = "Name its folder in SILLYTAVERN_PATH, or with `--st-root`."
+
+
+class NotSillyTavern(BadRequest):
+    """This is not the folder of a SillyTavern."""
+
+    code = "not_sillytavern"
+    hint = "Name the folder that holds SillyTavern's `server.js` and `public`."
+
+
 class InvalidAt(BadRequest):
     """This is neither a revision nor a time."""
 
@@ -304,6 +324,31 @@ class CheckpointNotFound(NotFound):
     """Checkpoint not found"""
 
     code = "checkpoint_not_found"
+
+
+class SourceNotFound(NotFound):
+    """The folder to copy from is not there."""
+
+    code = "source_not_found"
+
+
+class NotInstalled(NotFound):
+    """It is not installed there."""
+
+    code = "not_installed"
+    hint = "`valuetracker sillytavern install` installs it."
+
+
+class LorebookNotFound(NotFound):
+    """Lorebook not found"""
+
+    code = "lorebook_not_found"
+
+
+class PromptNotFound(NotFound):
+    """Nobody waits for this reply any more."""
+
+    code = "prompt_not_found"
 
 
 class MethodNotAllowed(ValueTrackerError):
@@ -447,6 +492,40 @@ class PatchTestFailed(Conflict):
     hint = "Read the values again; nothing was changed."
 
 
+class PluginConflict(Conflict):
+    """Something else is there already."""
+
+    code = "plugin_conflict"
+    hint = "Move it out of SillyTavern's folder first; nothing was changed."
+
+
+class NewerInstalled(Conflict):
+    """A newer version is installed."""
+
+    code = "newer_installed"
+    hint = "Upgrade Value Tracker, or install the older one over it with `--force`."
+
+
+class NotWritable(Conflict):
+    """The file or folder cannot be used."""
+
+    code = "not_writable"
+    hint = "Look at who owns it and who may write to it."
+
+
+class LorebookExists(Conflict):
+    """A lorebook of that name exists already."""
+
+    code = "lorebook_exists"
+
+
+class LorebookDamaged(Conflict):
+    """The lorebook's file cannot be read as one."""
+
+    code = "lorebook_damaged"
+    hint = "Nothing was changed. Open the lorebook in SillyTavern and save it again."
+
+
 class Compacted(ValueTrackerError):
     """That far back the log has been folded."""
 
@@ -498,6 +577,14 @@ class IdempotencyMismatch(ValueTrackerError):
     status = 422
     code = "idempotency_mismatch"
     hint = "Use a new key for every new request."
+
+
+class UpstreamFailed(ValueTrackerError):
+    """SillyTavern could not be reached, or its answer could not be used."""
+
+    status = 502
+    code = "upstream_failed"
+    hint = "`GET /st/health` says what can be reached."
 
 
 class Unavailable(ValueTrackerError):
@@ -609,6 +696,20 @@ class AdminRequired(Forbidden):
     """Only an admin may do this."""
 
     code = "admin_required"
+
+
+class OutsideRoots(Forbidden):
+    """The folder lies outside those the bridge may use."""
+
+    code = "outside_roots"
+    hint = "Allow a SillyTavern folder with `--st-root`."
+
+
+class SymlinkRefused(Forbidden):
+    """The way there leads through a symbolic link."""
+
+    code = "symlink_refused"
+    hint = "Put the folder itself in its place, or do by hand what was to be done."
 
 
 class RequestTimeout(ValueTrackerError):

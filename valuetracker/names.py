@@ -79,3 +79,26 @@ def check_name(text: str) -> str:
     if len(text) > NAME_LENGTH:
         raise InvalidName()
     return text
+
+
+# What SillyTavern's own names of files cannot hold; it would leave these out in silence.
+NOT_IN_FILE_NAMES = re.compile(r'[/\\?<>:*|"\x00-\x1f\x7f-\x9f]')
+FILE_NAME_BYTES = 200
+
+
+def check_lorebook_name(text: str) -> str:
+    """A name that is one file in SillyTavern's folder of worlds, and that file only."""
+    stem = text.partition(".")[0].rstrip(" ").lower()
+    if (
+        not 1 <= len(text.encode("utf-8", "surrogatepass")) <= FILE_NAME_BYTES
+        or NOT_IN_FILE_NAMES.search(text)
+        or text.startswith(".")
+        or text.rstrip(". ") != text
+        or text.strip() != text
+        or stem in WINDOWS_DEVICES
+    ):
+        raise InvalidName(
+            "This cannot be the name of a lorebook.",
+            hint=f"Use a file name of at most {FILE_NAME_BYTES} bytes, without its ending.",
+        )
+    return text

@@ -165,12 +165,12 @@ def _operation(
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
-    if endpoint.extension == "header":
+    if endpoint.extension in ("header", "optional"):
         parameters.append(
             {
                 "name": "x-extension-id",
                 "in": "header",
-                "required": True,
+                "required": endpoint.extension == "header",
                 "description": "The extension whose database this is about.",
                 "schema": PATH_KINDS["extension"].schema,
             }

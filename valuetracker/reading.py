@@ -156,10 +156,12 @@ def _fingerprint(request: Request, given: Given) -> str:
 
 
 def read_extension_id(endpoint: Endpoint, given: Given) -> str:
-    if endpoint.extension != "header":
+    if endpoint.extension not in ("header", "optional"):
         return ""
     found = given.get(b"x-extension-id")
     if not found:
+        if endpoint.extension == "optional":
+            return ""
         raise ExtensionIdRequired()
     return check_extension_id(found.decode("latin-1"))
 

@@ -28,6 +28,8 @@ class Setting:
     many: bool
     # Whether it is only read from the environment: command lines can be seen by others.
     secret: bool
+    # Another variable that is read where its own is not set.
+    also: str = ""
 
     @property
     def flag(self) -> str:
@@ -39,13 +41,24 @@ class Setting:
 
 
 def _setting(
-    default: Any, help: str, kind: type | None = None, many: bool = False, secret: bool = False
+    default: Any,
+    help: str,
+    kind: type | None = None,
+    many: bool = False,
+    secret: bool = False,
+    also: str = "",
 ) -> Any:
     return field(
         default=default,
         # Shown nowhere, neither in a log nor in a traceback.
         repr=not secret,
-        metadata={"help": help, "kind": kind or type(default), "many": many, "secret": secret},
+        metadata={
+            "help": help,
+            "kind": kind or type(default),
+            "many": many,
+            "secret": secret,
+            "also": also,
+        },
     )
 
 
@@ -64,7 +77,9 @@ class Settings:
         Path,
         many=True,
     )
-    log_level: str = _setting("info", "Least serious level to log: debug, info, warning, error.")
+    log_level: str = _setting(
+        "info", "Least serious level to log: debug, info, warning, error.", also="COMFYVN_LOG_LEVEL"
+    )
     cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
     open_databases: int = _setting(
         64, "How many databases stay open; those in use or being followed are not closed."
@@ -108,6 +123,38 @@ class Settings:
         str,
         secret=True,
     )
+    st_enabled: int = _setting(
+        1, "Whether the bridge to SillyTavern is on; with 0 it makes no request."
+    )
+    st_base_url: str = _setting("http://127.0.0.1:8000", "Where SillyTavern answers.")
+    st_plugin_base: str = _setting(PREFIX, "Where the plugin stands in SillyTavern.")
+    st_allow_origin: tuple[str, ...] = _setting(
+        (),
+        "An origin the bridge may fetch, beside loopback. Several may be given; in the "
+        "environment blanks separate them.",
+        str,
+        many=True,
+    )
+    st_token: str = _setting(
+        "", "What to send SillyTavern as `Authorization: Bearer`.", str, secret=True
+    )
+    st_root: tuple[Path, ...] = _setting(
+        (),
+        "A SillyTavern folder (the one with server.js) the bridge may write in, beside the one "
+        "`SILLYTAVERN_PATH` names. Several may be given; in the environment they are separated "
+        "like PATH.",
+        Path,
+        many=True,
+    )
+    st_extensions_dir: str = _setting(
+        "",
+        "SillyTavern's folder of extensions. Found in the SillyTavern folder if not said.",
+        str,
+        also="COMFYVN_ST_EXTENSIONS_DIR",
+    )
+    st_data_root: str = _setting(
+        "", "SillyTavern's data folder, for lorebooks; `data` in its own folder if not said.", str
+    )
 
 
 def settings_table() -> list[Setting]:
@@ -119,6 +166,7 @@ def settings_table() -> list[Setting]:
             each.metadata["help"],
             each.metadata["many"],
             each.metadata["secret"],
+            each.metadata["also"],
         )
         for each in fields(Settings)
     ]

@@ -20,7 +20,8 @@ SESSION = re.compile(r'"session":"[^"]*"')
 # Of values among which are times.
 DIGEST = re.compile(r'"digest":"[0-9a-f]{64}"')
 BRANCHED = re.compile(r"~[0-9a-f]{8}")
-ENGINE = re.compile(r'"engine":"[^"]*","engineVersion":"[^"]*"')
+ENGINE = re.compile(r'"engine":"[^"]*"(,"engineVersion":"[^"]*")?')
+LATENCY = re.compile(r'"latency_ms":[0-9.e-]+')
 # A stream may be left after more or fewer events than the other.
 EVENTS = "text/event-stream"
 
@@ -39,7 +40,16 @@ def recorded(data_dir: Path, database: str) -> list[tuple[int, list[tuple[str, s
             text = answer.text
             if answer.headers.get("content-type", "").startswith(EVENTS):
                 text = text[: text.index(step.until)]
-            for pattern in (TIME, BYTES, PATH, SESSION, DIGEST, BRANCHED, ENGINE):
+            for pattern in (
+                TIME,
+                BYTES,
+                PATH,
+                SESSION,
+                DIGEST,
+                BRANCHED,
+                ENGINE,
+                LATENCY,
+            ):
                 text = pattern.sub("", text)
             taken.append((answer.status_code, headers, text))
     return taken

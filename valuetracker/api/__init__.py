@@ -21,6 +21,8 @@ from valuetracker.api import (
     operations,
     series,
     service,
+    sessions,
+    sillytavern,
 )
 from valuetracker.endpoints import Endpoint
 
@@ -39,6 +41,7 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,
+    "SillyTavern": [*sillytavern.ENDPOINTS, *sessions.ENDPOINTS],
     "The server": service.ENDPOINTS,
 }
 

@@ -1,0 +1,339 @@
+"""
+Sessions: a story told elsewhere that shares its values, and may be answered from here.
+
+`/st/session/sync` sends a session to SillyTavern; `/session/sync` is what answers there. A
+page with the extension open may reply in the model's name (`/session/pending`,
+`/session/reply`); valuetracker/bridge/DESIGN.md says how.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.api.sillytavern import (
+    LONGEST_SECONDS,
+    check_place,
+    configured,
+    place_fields,
+    seconds_kind,
+    user_of,
+)
+from valuetracker.bridge.desk import Desk
+from valuetracker.bridge.origins import allowed_origin
+from valuetracker.bridge.records import (
+    PendingPrompt,
+    RecentSyncs,
+    ReplyTaken,
+    SessionAnswer,
+    SessionSync,
+)
+from valuetracker.bridge.session import (
+    Exchange,
+    build_context,
+    panel_reply,
+    scene_source,
+    summary,
+)
+from valuetracker.endpoints import (
+    CHAT_ID,
+    EXTENSION_ID,
+    FLAG,
+    KEY,
+    VALUE,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    check_key_count,
+    number_kind,
+)
+from valuetracker.errors import (
+    AdminRequired,
+    ChatArchived,
+    ExtensionExists,
+    ExtensionNotRegistered,
+    InvalidBody,
+    InvalidExtensionId,
+    InvalidId,
+    InvalidKey,
+    InvalidQuery,
+    NumberOutOfRange,
+    OriginNotAllowed,
+    PromptNotFound,
+    TooDeep,
+    TooManyKeys,
+    UpstreamFailed,
+    ValueTooLarge,
+    ValueTrackerError,
+)
+from valuetracker.names import CONTROL
+from valuetracker.store import data
+from valuetracker.store.targets import chat
+from valuetracker.values import BODY_BYTES, canonical
+
+# Whose the values are if nobody says.
+DEFAULT_EXTENSION = "session-sync"
+DEFAULT_SECONDS = 2.0
+LONGEST_WAIT = 30
+MOST_MESSAGES = 100_000
+
+
+async def sync_session(call: Call) -> SessionSync:
+    """
+    Send a session to SillyTavern and hand back what is replied there.
+
+    The transcript (`messages`, else `history`) is brought into one shape and cut to the last
+    `limit_messages`. `context` is the body that is sent; with `dry_run` it is only shown. A
+    reply is also given as a panel shows it. With `chat`, `variables` are that chat's values
+    if they are left out, and with `store` those that come back are written to it.
+    """
+    body = call.body
+    config = configured(call)
+    check_place(call, config, body)
+    origin = allowed_origin(body.get("base_url") or config.base_url, config)
+    chat_id = body.get("chat")
+    if chat_id is None and body.get("store"):
+        raise InvalidBody("`store` needs a `chat` to store in.")
+    variables = body.get("variables")
+    if chat_id is not None:
+        await _enter(call, body.get("extension_id"))
+        if variables is None:
+            variables = await _values_of(call, chat_id)
+    exchange = Exchange(
+        config,
+        origin,
+        body.get("plugin_base") or config.plugin_base,
+        build_context(body, variables or {}),
+        scene_source(body),
+        body.get("timeout", DEFAULT_SECONDS),
+        body.get("dry_run", False),
+    )
+    sync = await exchange.run()
+    _desk(call).note(user_of(call), summary(sync))
+    returned = sync["received"].get("variables")
+    if chat_id is not None and body.get("store") and sync["ok"] and isinstance(returned, dict):
+        await _store_returned(call, chat_id, returned)
+    return sync
+
+
+async def _store_returned(call: Call, chat_id: str, returned: dict[str, Any]) -> None:
+    try:
+        values = _parse_values(returned)
+    except ValueTrackerError as error:
+        raise UpstreamFailed(f"The variables cannot be stored: {error.message}") from None
+    if values:
+        await call.write(data.merge_values, chat(chat_id), values)
+
+
+async def list_syncs(call: Call) -> RecentSyncs:
+    """List the latest session syncs of this server, newest first."""
+    return {"items": _desk(call).recent(user_of(call))}
+
+
+async def take_session(call: Call) -> SessionAnswer:
+    """
+    Take a session: keep its variables, and let a page reply to it.
+
+    The variables are set in the chat `session_id` of the extension that the header or
+    `extension_id` names, else of `session-sync`, which is registered when it is first
+    needed. If a page of the extension is open it is asked for a reply, for `timeout` seconds
+    at the most; `reply` is null if none comes, at once if no page is listening. `variables`
+    are all values of the chat.
+    """
+    body = call.body
+    context = build_context({"limit_messages": 0, **body}, body.get("variables") or {})
+    session_id = CHAT_ID.parse(context["session_id"])
+    values = _parse_values(context["variables"])
+    await _enter(call, body.get("extension_id"))
+    if values:
+        await call.write(data.merge_values, chat(session_id), values)
+    seconds = call.query.get("timeout", body.get("timeout", DEFAULT_SECONDS))
+    context.pop("extension_id", None)
+    reply = await _desk(call).ask(user_of(call), call.extension_id, context, seconds)
+    return {
+        "ok": True,
+        "reply": panel_reply(reply),
+        "variables": await _values_of(call, session_id),
+    }
+
+
+async def next_prompt(call: Call) -> PendingPrompt:
+    """
+    Wait for a session that wants a reply; for a page that can give one.
+
+    Each is given to one page. With `wait` the answer is held back until there is one or that
+    many seconds have passed; ask again at once, because sessions only wait while a page does.
+    """
+    return {"prompt": await _desk(call).next_prompt(user_of(call), call.query.get("wait", 0))}
+
+
+async def reply_to_prompt(call: Call) -> ReplyTaken:
+    """
+    Reply to a session; null declines, and it is told so without further waiting.
+
+    A reply that comes too late is `404`: nobody waits for it any more.
+    """
+    _desk(call).reply(user_of(call), call.body["id"], call.body["reply"])
+    return {"ok": True}
+
+
+def _desk(call: Call) -> Desk:
+    return call.service.desk
+
+
+async def _enter(call: Call, named: str | None) -> None:
+    """Settle whose values this is about; the extension for sessions comes into being."""
+    if call.extension_id and named and call.extension_id != named:
+        raise InvalidExtensionId("The header and `extension_id` name different extensions.")
+    call.extension_id = call.extension_id or named or DEFAULT_EXTENSION
+    extensions = call.extensions
+    if (
+        call.extension_id == DEFAULT_EXTENSION
+        and extensions.registry.find_registered(DEFAULT_EXTENSION) is None
+    ):
+        await extensions.register(DEFAULT_EXTENSION, None)
+
+
+async def _values_of(call: Call, chat_id: str) -> dict[str, Any]:
+    values: dict[str, Any] = await call.read(data.list_values, chat(chat_id))
+    # The answer is about more than was read here.
+    call.reading = None
+    return values
+
+
+def _parse_values(values: dict[str, Any]) -> dict[str, str]:
+    check_key_count(len(values))
+    return {KEY.parse(key): VALUE.parse(value) for key, value in values.items()}
+
+
+# What these routes take
+
+
+def _json_kind(kind: type, name: str, noun: str) -> Kind:
+    def parse(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise InvalidBody(f"This must be {noun}.")
+        canonical(value, BODY_BYTES)
+        return value
+
+    return Kind({"type": name}, parse)
+
+
+def _parse_label(value: Any) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= 500 or CONTROL.search(value):
+        raise InvalidBody("This must be text of 1 to 500 characters on one line.")
+    return value
+
+
+def _parse_limit(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_MESSAGES:
+        raise InvalidBody(f"`limit_messages` must be a whole number from 0 to {MOST_MESSAGES}.")
+    return value
+
+
+def _parse_reply(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise InvalidBody("`reply` must be text, an object with `content`, or null.")
+    canonical(value)
+    return value
+
+
+OBJECT = _json_kind(dict, "object", "an object")
+LIST = _json_kind(list, "array", "an array")
+LABEL = Kind({"type": "string", "minLength": 1, "maxLength": 500}, _parse_label)
+LIMIT = Kind({"type": "integer", "minimum": 0, "maximum": MOST_MESSAGES}, _parse_limit)
+REPLY = Kind({"anyOf": [{"type": "string"}, {"type": "object"}]}, _parse_reply)
+
+
+def _optional(name: str, kind: Kind, description: str) -> Field:
+    return Field(name, kind, description, required=False, nullable=True)
+
+
+CONTEXT_FIELDS = (
+    _optional("session_id", CHAT_ID, "The session; made from the scene or node if not said."),
+    _optional("scene_id", LABEL, "The scene."),
+    _optional("node_id", LABEL, "The place in the scene."),
+    _optional("pov", LABEL, "From whose point of view."),
+    _optional("variables", OBJECT, "The values of the story."),
+    _optional("messages", LIST, "The transcript: texts, or objects with a role and content."),
+    _optional("history", LIST, "The transcript, where `messages` is empty."),
+    _optional("metadata", OBJECT, "Whatever else is to be known."),
+    _optional("scene", OBJECT, "The scene itself."),
+    _optional("user_id", LABEL, "Whose session it is."),
+    _optional("extension_id", EXTENSION_ID, "Whose values they are; else `session-sync`."),
+)
+TIMEOUT = Field("timeout", seconds_kind(InvalidBody), "How long to wait; 2 s if not said.", False)
+REFUSALS = (
+    InvalidId,
+    InvalidKey,
+    NumberOutOfRange,
+    TooDeep,
+    TooManyKeys,
+    ValueTooLarge,
+    InvalidExtensionId,
+    ExtensionNotRegistered,
+    ExtensionExists,
+    ChatArchived,
+)
+
+ENDPOINTS = [
+    Endpoint(
+        ("POST",),
+        "/st/session/sync",
+        sync_session,
+        returns=SessionSync,
+        body=(
+            *CONTEXT_FIELDS,
+            *place_fields(InvalidBody),
+            Field("dry_run", FLAG, "Only show what would be sent.", False),
+            Field("limit_messages", LIMIT, "How many turns; 50 if not said, 0 is all.", False),
+            _optional("chat", CHAT_ID, "A chat whose values these are."),
+            Field("store", FLAG, "Write what comes back to that chat.", False),
+        ),
+        raises=(InvalidBody, *REFUSALS, OriginNotAllowed, AdminRequired, UpstreamFailed),
+        extension="optional",
+        at_root=True,
+    ),
+    Endpoint(
+        ("GET",),
+        "/st/session/sync",
+        list_syncs,
+        returns=RecentSyncs,
+        extension="none",
+        at_root=True,
+    ),
+    Endpoint(
+        ("POST",),
+        "/session/sync",
+        take_session,
+        returns=SessionAnswer,
+        body=(*CONTEXT_FIELDS, TIMEOUT),
+        query=(
+            Field("timeout", seconds_kind(InvalidQuery), "Instead of that in the body.", False),
+        ),
+        raises=(InvalidBody, InvalidQuery, *REFUSALS),
+        extension="optional",
+    ),
+    Endpoint(
+        ("GET",),
+        "/session/pending",
+        next_prompt,
+        returns=PendingPrompt,
+        query=(Field("wait", number_kind(0, LONGEST_WAIT), "Seconds to wait for one.", False),),
+        raises=(InvalidQuery,),
+        extension="none",
+    ),
+    Endpoint(
+        ("POST",),
+        "/session/reply",
+        reply_to_prompt,
+        returns=ReplyTaken,
+        body=(
+            Field("id", LABEL, "The prompt's."),
+            Field("reply", REPLY, "The reply, or null.", nullable=True),
+        ),
+        raises=(InvalidBody, TooDeep, ValueTooLarge, PromptNotFound),
+        extension="none",
+    ),
+]
+assert LONGEST_WAIT <= LONGEST_SECONDS

@@ -1,0 +1,290 @@
+"""
+SillyTavern seen from here: its folders, its health, its lorebooks.
+
+These routes speak snake_case, as their callers always did, and stand at the root as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from valuetracker.bridge.configuration import Configuration, configuration, folder
+from valuetracker.bridge.health import probe_health
+from valuetracker.bridge.installation import sync_extension as sync_folders
+from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneWish
+from valuetracker.bridge.lorebooks import clone_lorebook as clone_world
+from valuetracker.bridge.origins import allowed_origin, parse_origin
+from valuetracker.bridge.paths import resolve_paths
+from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync, LorebookClone
+from valuetracker.bridge.status import paths_record
+from valuetracker.endpoints import (
+    FLAG,
+    LOREBOOK_NAME,
+    TEXT,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+)
+from valuetracker.errors import (
+    AdminRequired,
+    InvalidBody,
+    InvalidName,
+    InvalidQuery,
+    LorebookDamaged,
+    LorebookExists,
+    LorebookNotFound,
+    NoDestination,
+    NotWritable,
+    OriginNotAllowed,
+    OutsideRoots,
+    PluginConflict,
+    SourceNotFound,
+    StorageFull,
+    SymlinkRefused,
+    ValueTrackerError,
+)
+from valuetracker.names import CONTROL
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 30.0
+LONGEST_PATH = 4_096
+# Segments of a path, none of them with a meaning of its own.
+SEGMENT = r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]{1,64}){0,16}"
+
+
+def configured(call: Call) -> Configuration:
+    return configuration(call.service.settings)
+
+
+def user_of(call: Call) -> str:
+    """Whose SillyTavern data this is about."""
+    return call.caller.user
+
+
+def check_place(call: Call, config: Configuration, asked: Mapping[str, Any]) -> None:
+    """Let only an admin have other addresses asked than the configured ones."""
+    base_url = asked.get("base_url")
+    elsewhere = base_url is not None and parse_origin(base_url) != parse_origin(config.base_url)
+    plugin_base = asked.get("plugin_base")
+    if elsewhere or plugin_base not in (None, config.plugin_base):
+        if base_url is not None:
+            allowed_origin(base_url, config)
+        if not call.caller.admin:
+            raise AdminRequired("Only an admin may choose what is asked.")
+
+
+async def get_paths(call: Call) -> BridgePaths:
+    """
+    Tell where the extension comes from and where in SillyTavern it belongs.
+
+    The first place that is named wins: `argument`, `settings` (`--st-extensions-dir`,
+    `--st-root`), `env` (`VALUETRACKER_ST_EXTENSIONS_DIR` or `COMFYVN_ST_EXTENSIONS_DIR`),
+    `env_root` (`SILLYTAVERN_PATH`), `default` (`~/SillyTavern`). All are listed in
+    `resolution_chain`. `sync` says what is bundled and what is installed.
+    """
+
+    def look() -> BridgePaths:
+        return paths_record(resolve_paths(configured(call)), sync=True)
+
+    return await asyncio.to_thread(look)
+
+
+async def get_health(call: Call) -> BridgeHealth:
+    """
+    Ask whether SillyTavern and the plugin in it are there, and compare versions.
+
+    It answers `200` whatever it finds. `status` is `ok`; `degraded` if there is something in
+    `alerts` or one of both does not answer as it should; `offline` if nothing answers;
+    `disabled` if the bridge is switched off, and then nothing is asked. Only loopback and
+    configured origins are.
+    """
+    extensions = call.extensions
+    config = configured(call)
+    check_place(call, config, call.query)
+    return await probe_health(
+        config,
+        {
+            "engine": extensions.engine.name,
+            "registered": len(extensions.registry.registered()),
+            "open": extensions.open_count,
+        },
+        call.query.get("base_url"),
+        call.query.get("plugin_base"),
+        call.query.get("timeout", 3.0),
+    )
+
+
+async def sync_extension(call: Call) -> ExtensionSync:
+    """
+    Copy the plugin and the extension into SillyTavern, or say what would be copied.
+
+    Nothing is written unless `dry_run` is false. Bytes decide what is skipped and what is
+    updated; hidden files are left out; nothing is deleted. Only configured folders are
+    written to, through no symbolic link, each file whole or not at all.
+    """
+    source, destination = call.body.get("source"), call.body.get("destination")
+    dry_run = call.body.get("dry_run", True)
+
+    def copy() -> ExtensionSync:
+        return sync_folders(resolve_paths(configured(call), source, destination), dry_run)
+
+    return await asyncio.to_thread(copy)
+
+
+async def clone_lorebook(call: Call) -> LorebookClone:
+    """
+    Copy a lorebook of SillyTavern, all entries and all else that is in its file.
+
+    Entries get new uids, and `_registry_*` entries name the new ones; one that cannot be
+    read is copied as it is, with a warning. `uids: "keep"` leaves the old ones. Order and
+    `displayIndex` stay; an entry without one gets its old uid, which is where SillyTavern
+    showed it. `as` is the name of the copy.
+    """
+    wish = CloneWish(call.path["lorebook"], call.body.get("as"), call.body.get("uids", REGENERATE))
+    return await asyncio.to_thread(clone_world, configured(call), user_of(call), wish)
+
+
+# What these routes take
+
+
+def text_kind(pattern: str, length: int, refusal: type[ValueTrackerError], noun: str) -> Kind:
+    compiled = re.compile(rf"(?:{pattern})\Z")
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > length or not compiled.match(value):
+            raise refusal(f"This is not {noun}.")
+        return value
+
+    return Kind({"type": "string", "maxLength": length}, parse)
+
+
+def seconds_kind(refusal: type[ValueTrackerError]) -> Kind:
+    """How long to wait; in a query as text, in a body as a number."""
+
+    def parse(value: Any) -> float:
+        try:
+            seconds = float(value) if refusal is InvalidQuery else value
+        except ValueError:
+            raise refusal("`timeout` must be a number of seconds.") from None
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise refusal("`timeout` must be a number of seconds.")
+        if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
+            raise refusal(
+                f"`timeout` must be from {SHORTEST_SECONDS} to {LONGEST_SECONDS:g} seconds."
+            )
+        return float(seconds)
+
+    return Kind({"type": "number", "minimum": SHORTEST_SECONDS, "maximum": LONGEST_SECONDS}, parse)
+
+
+def _parse_folder(value: Any) -> Path:
+    if not isinstance(value, str) or len(value) > LONGEST_PATH or CONTROL.search(value):
+        raise InvalidBody("This is not a path.")
+    try:
+        value.encode()
+        path = folder(value)
+    except (ValueError, RuntimeError):
+        path = None
+    if path is None:
+        raise InvalidBody("This is not a path.")
+    return path
+
+
+def _parse_uids(value: Any) -> str:
+    if value not in (REGENERATE, KEEP):
+        raise InvalidBody(f"`uids` must be `{REGENERATE}` or `{KEEP}`.")
+    return str(value)
+
+
+FOLDER = Kind({"type": "string", "minLength": 1, "maxLength": LONGEST_PATH}, _parse_folder)
+UIDS = Kind({"type": "string", "enum": [REGENERATE, KEEP]}, _parse_uids)
+
+
+def place_fields(refusal: type[ValueTrackerError]) -> tuple[Field, ...]:
+    """Where SillyTavern is asked, and how long that may take."""
+    return (
+        Field(
+            "base_url",
+            TEXT,
+            "Where SillyTavern answers: an origin, loopback or configured.",
+            required=False,
+            nullable=True,
+        ),
+        Field(
+            "plugin_base",
+            text_kind(SEGMENT, 512, refusal, "a path of plain segments"),
+            "Where the plugin stands in it.",
+            required=False,
+            nullable=True,
+        ),
+        Field("timeout", seconds_kind(refusal), "For how many seconds to wait.", required=False),
+    )
+
+
+LOREBOOK_REFUSALS = (
+    InvalidName,
+    SymlinkRefused,
+    LorebookNotFound,
+    LorebookExists,
+    LorebookDamaged,
+    NotWritable,
+    StorageFull,
+)
+
+ENDPOINTS = [
+    Endpoint(("GET",), "/st/paths", get_paths, returns=BridgePaths, extension="none", at_root=True),
+    Endpoint(
+        ("GET",),
+        "/st/health",
+        get_health,
+        returns=BridgeHealth,
+        query=place_fields(InvalidQuery),
+        raises=(InvalidQuery, OriginNotAllowed, AdminRequired),
+        extension="none",
+        at_root=True,
+    ),
+    Endpoint(
+        ("POST",),
+        "/st/extension/sync",
+        sync_extension,
+        returns=ExtensionSync,
+        body=(
+            Field("dry_run", FLAG, "Only say what would be done; true if not said.", False),
+            Field("source", FOLDER, "Another extension folder to copy.", False, nullable=True),
+            Field("destination", FOLDER, "Where to copy it to.", False, nullable=True),
+        ),
+        body_optional=True,
+        raises=(
+            InvalidBody,
+            NoDestination,
+            OutsideRoots,
+            SymlinkRefused,
+            SourceNotFound,
+            PluginConflict,
+            NotWritable,
+            StorageFull,
+        ),
+        extension="none",
+        at_root=True,
+        access="admin",
+    ),
+    Endpoint(
+        ("POST",),
+        "/st/lorebooks/{lorebook}/clone",
+        clone_lorebook,
+        returns=LorebookClone,
+        body=(
+            Field("as", LOREBOOK_NAME, "The name of the copy; made up if not said.", False, True),
+            Field("uids", UIDS, "`regenerate` (the default) or `keep`.", False),
+        ),
+        body_optional=True,
+        raises=(InvalidBody, *LOREBOOK_REFUSALS),
+        extension="none",
+        at_root=True,
+        access="admin",
+    ),
+]

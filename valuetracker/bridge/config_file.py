@@ -1,0 +1,68 @@
+"""
+SillyTavern's `config.yaml`: one line of it, and not a byte beside.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from valuetracker.bridge.folders import Folder
+from valuetracker.errors import NotWritable
+
+NAME = "config.yaml"
+LINE = re.compile(
+    rb"""^(?P<key>["']?enableServerPlugins["']?[ \t]*:[ \t]*)(?P<value>[^\s#]*)""", re.MULTILINE
+)
+WANTED = b"enableServerPlugins: true\n"
+# A file in flow style, or of several documents: a line at its end would be no part of it.
+UNUSUAL = re.compile(rb"\A(\s|#[^\n]*\n)*\{|^(---|\.\.\.)\s*$", re.MULTILINE)
+
+
+def plugins_enabled(folder: Folder) -> bool | None:
+    """Whether server plugins are switched on; None if the file does not say."""
+    match = LINE.search(folder.read(NAME) or b"")
+    return match["value"].strip(b"\"'").lower() == b"true" if match else None
+
+
+def enable_plugins(folder: Folder) -> dict[str, Any] | None:
+    """Switch server plugins on; what is needed to undo it, None if they are on."""
+    text = folder.read(NAME)
+    if text is None:
+        folder.write(NAME, WANTED)
+        return {"created": WANTED.decode()}
+    match = LINE.search(text)
+    if match is not None:
+        if plugins_enabled(folder):
+            return None
+        start, end = match.span("value")
+        folder.write(NAME, text[:start] + b"true" + text[end:])
+        return {"value": match["value"].decode("utf-8", "replace")}
+    if UNUSUAL.search(text):
+        raise NotWritable(
+            f"{folder.path / NAME} is written in a way that is not changed here.",
+            hint="Set `enableServerPlugins: true` in it yourself.",
+        )
+    added = (b"" if not text or text.endswith(b"\n") else b"\n") + WANTED
+    folder.write(NAME, text + added)
+    return {"added": added.decode()}
+
+
+def undo_enabling(folder: Folder, change: dict[str, Any]) -> bool:
+    """Take back what `enable_plugins` did; whether it was still there to be taken back."""
+    text = folder.read(NAME)
+    if text is None:
+        return True
+    if text == str(change.get("created")).encode():
+        folder.remove(NAME)
+        return True
+    added = change.get("added")
+    if isinstance(added, str) and added and text.endswith(added.encode()):
+        folder.write(NAME, text[: -len(added.encode())])
+        return True
+    match, value = LINE.search(text), change.get("value")
+    if match is None or match["value"] != b"true" or not isinstance(value, str):
+        return False
+    start, end = match.span("value")
+    folder.write(NAME, text[:start] + value.encode() + text[end:])
+    return True

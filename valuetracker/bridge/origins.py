@@ -1,0 +1,101 @@
+"""
+Which addresses may be fetched: loopback, and the origins that were configured.
+
+An origin is parsed strictly and compared as a whole. What a lenient parser would make
+something of (a user name, an address written as one number, an IPv4 address in IPv6's
+clothes) is refused as it stands.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from valuetracker.bridge.configuration import Configuration
+from valuetracker.errors import OriginNotAllowed
+
+ORIGIN = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253}|\[[0-9a-f:]{2,45}\])"
+    r"(?::(?P<port>[1-9][0-9]{0,4}))?/?\Z"
+)
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+# Whoever resolves names takes these for addresses: 127.1, 0x7f000001, 017700000001.
+NUMERIC = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A scheme, a host and a port; `host` is a name or an address, without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+        """The host as an address; None if it is a name."""
+        try:
+            return ipaddress.ip_address(self.host)
+        except ValueError:
+            return None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it can only be this machine; of a name that is still to be looked up."""
+        if self.address is not None:
+            return self.address.is_loopback
+        return self.is_local_name
+
+    @property
+    def is_local_name(self) -> bool:
+        return self.host == "localhost" or self.host.endswith(".localhost")
+
+
+def parse_origin(text: str) -> Origin | None:
+    """The origin that a text is, if it is nothing but one."""
+    match = ORIGIN.match(text.lower())
+    if match is None or not text.isascii():
+        return None
+    host, scheme = match["host"], match["scheme"]
+    if host.startswith("["):
+        try:
+            address = ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            return None
+        if address.ipv4_mapped is not None or address.sixtofour or address.teredo:
+            return None
+        host = str(address)
+    elif NUMERIC.match(host.rpartition(".")[2]):
+        try:
+            host = str(ipaddress.IPv4Address(host))
+        except ValueError:
+            return None
+    elif not all(LABEL.match(label) for label in host.split(".")):
+        return None
+    port = int(match["port"]) if match["port"] else PORTS[scheme]
+    return Origin(scheme, host, port) if port <= 65_535 else None
+
+
+def allowed_origin(text: str, configuration: Configuration) -> Origin:
+    """The origin, if it may be fetched."""
+    origin = parse_origin(text)
+    if origin is not None:
+        configured = (configuration.base_url, *configuration.allowed_origins)
+        if origin.is_loopback or any(parse_origin(each) == origin for each in configured):
+            return origin
+    raise OriginNotAllowed(
+        "Only loopback and configured origins are fetched.",
+        hint="Give an origin such as http://127.0.0.1:8000, or have it allowed with "
+        "`--st-allow-origin`.",
+    )

@@ -1,0 +1,280 @@
+"""
+What the bridge's routes answer with, as it stands on the wire: here, in snake_case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Resolution(TypedDict):
+    """One place where the extension may belong; null where nothing was said."""
+
+    source: str
+    candidate: str | None
+    resolved: str | None
+    exists: bool | None
+
+
+class BridgeConfig(TypedDict):
+    """How the bridge is configured; of a token only that there is one."""
+
+    enabled: bool
+    base_url: str
+    plugin_base: str
+    extensions_dir: str | None
+    data_root: str | None
+    roots: list[str]
+    allowed_origins: list[str]
+    token_present: bool
+
+
+class ManifestInfo(TypedDict):
+    """A manifest or package file, and the version it names."""
+
+    path: str
+    exists: bool
+    version: str | None
+    error: str | None
+
+
+class WatchPath(TypedDict):
+    """A place worth watching for changes."""
+
+    path: str
+    purpose: str
+    exists: bool
+
+
+class PluginSource(TypedDict):
+    """The plugin that comes with this server."""
+
+    plugin_dir: str
+    bundle_dir: str
+    package: ManifestInfo
+
+
+class PluginStatus(TypedDict):
+    """The bundled plugin beside the one that is installed."""
+
+    source: PluginSource
+    destination: str | None
+    destination_exists: bool
+    destination_package: ManifestInfo | None
+    version_status: str
+    needs_sync: bool
+    python: str | None
+    python_exists: bool
+
+
+class ExtensionStatus(TypedDict):
+    """What is bundled beside what is installed; `needs_sync` is the extension's."""
+
+    needs_sync: bool
+    extension_needs_sync: bool
+    plugin_needs_sync: bool
+    overall_needs_sync: bool
+    version_status: str
+    plugin_version_status: str
+    source_manifest: ManifestInfo
+    dest_manifest: ManifestInfo
+    plugin: PluginStatus
+    watch_paths: list[WatchPath]
+
+
+class BridgePaths(TypedDict):
+    """Where the extension comes from and where it goes, and why there."""
+
+    extension_name: str
+    source_dir: str
+    source_exists: bool
+    destination_dir: str
+    destination_exists: bool
+    resolved_from: str
+    resolved_candidate: str
+    resolved_candidate_exists: bool
+    resolution_chain: list[Resolution]
+    config: BridgeConfig
+    enabled: bool
+    settings_path: str | None
+    watch_paths: list[WatchPath]
+    sync: NotRequired[ExtensionStatus]
+
+
+class CopyAction(TypedDict):
+    """One thing that was done, or would be: `mkdir`, `create`, `update` or `skip`."""
+
+    action: str
+    path: str
+
+
+class ExtensionSync(TypedDict):
+    """What came of copying the plugin and the extension."""
+
+    source: str
+    destination: str
+    created: int
+    updated: int
+    skipped: int
+    dirs_created: int
+    files_processed: int
+    actions: list[CopyAction]
+    dry_run: bool
+    paths: BridgePaths
+    extension: ExtensionStatus
+
+
+class Probe(TypedDict):
+    """One request that was made; `status_code` is null if there was no answer."""
+
+    ok: bool
+    status_code: int | None
+    latency_ms: float
+    url: str
+    error: str | None
+
+
+class PluginProbe(Probe):
+    """What the plugin inside SillyTavern says of itself."""
+
+    plugin: str | None
+    version: str | None
+
+
+class ExtensionVersions(TypedDict):
+    """Versions of the extension."""
+
+    source: str | None
+    installed: str | None
+    status: str
+
+
+class PluginVersions(TypedDict):
+    """Versions of the plugin: what comes with us, what is installed, what is running."""
+
+    bundled: str | None
+    installed: str | None
+    remote: str | None
+    status: str
+
+
+class BridgeVersions(TypedDict):
+    """Versions, side by side."""
+
+    extension: ExtensionVersions
+    plugin: PluginVersions
+
+
+class Databases(TypedDict):
+    """The databases of this server."""
+
+    engine: str
+    registered: int
+    open: int
+
+
+class BridgeHealth(TypedDict):
+    """Whether SillyTavern and the plugin in it are there, and of one version."""
+
+    status: str
+    enabled: bool
+    base_url: str
+    plugin_base: str
+    ping: Probe | None
+    plugin: PluginProbe | None
+    paths: BridgePaths
+    config: BridgeConfig
+    extension: ExtensionStatus
+    versions: BridgeVersions
+    alerts: list[str]
+    databases: Databases
+
+
+class PanelReply(TypedDict):
+    """A reply as a chat panel shows it."""
+
+    role: str
+    content: str
+    emotion: NotRequired[Any]
+    meta: NotRequired[dict[str, Any]]
+
+
+class SessionSync(TypedDict):
+    """What was sent to SillyTavern and what came back."""
+
+    ok: bool
+    status: str
+    reply: Any
+    error: str | None
+    latency_ms: float
+    sent: dict[str, Any]
+    received: dict[str, Any]
+    endpoint: str
+    timestamp: str
+    message_count: int
+    context: dict[str, Any]
+    scene_source: str
+    timeout: float
+    dry_run: bool
+    panel_reply: PanelReply | None
+    reply_text: str | None
+
+
+class SyncSummary(TypedDict):
+    """One session sync of those made lately."""
+
+    session_id: str
+    ok: bool
+    status: str
+    error: str | None
+    latency_ms: float
+    message_count: int
+    timeout: float
+    dry_run: bool
+    timestamp: str
+
+
+class RecentSyncs(TypedDict):
+    """The latest session syncs, newest first."""
+
+    items: list[SyncSummary]
+
+
+class SessionAnswer(TypedDict):
+    """The reply, if a page gave one, and all values of the chat."""
+
+    ok: bool
+    reply: PanelReply | None
+    variables: dict[str, Any]
+
+
+class Prompt(TypedDict):
+    """A session that waits for a page to reply, for at most `wait_ms`."""
+
+    id: str
+    extension_id: str
+    session_id: str
+    wait_ms: int
+    context: dict[str, Any]
+
+
+class PendingPrompt(TypedDict):
+    """What is to be replied to; null if nothing came up while waiting."""
+
+    prompt: Prompt | None
+
+
+class ReplyTaken(TypedDict):
+    """The reply was handed on."""
+
+    ok: bool
+
+
+class LorebookClone(TypedDict):
+    """A copy of a lorebook, and the new uids of its entries by the old."""
+
+    source: str
+    name: str
+    entries: int
+    uids: dict[str, int]
+    warnings: list[str]

@@ -1,0 +1,188 @@
+"""
+A session of a story, sent to SillyTavern and answered from there.
+
+The context (who, where, which values, the latest turns) is brought into one shape; the
+plugin's counterpart takes the same shape.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from valuetracker.bridge.configuration import Configuration
+from valuetracker.bridge.health import milliseconds
+from valuetracker.bridge.origins import Origin
+from valuetracker.bridge.records import PanelReply, SessionSync, SyncSummary
+from valuetracker.bridge.upstream import Upstream
+from valuetracker.errors import UpstreamFailed
+from valuetracker.model import now
+
+SPEAKERS = ("role", "speaker", "character")
+TEXTS = ("content", "text", "line")
+# The counterpart is to answer before we stop listening.
+SHARE_OF_TIME = 0.9
+
+
+def session_id_of(body: Mapping[str, Any]) -> str:
+    if body.get("session_id"):
+        return str(body["session_id"])
+    if body.get("scene_id"):
+        return f"scene:{body['scene_id']}"
+    if body.get("node_id"):
+        return f"node:{body['node_id']}"
+    return f"session-{secrets.token_hex(6)}"
+
+
+def normalise_messages(messages: Sequence[Any], limit: int) -> list[dict[str, Any]]:
+    """Turns of a transcript in one shape, the last so many of them (0 is all)."""
+    turns = [_normalise(each) for each in messages if each is not None]
+    return turns[-limit:] if limit else turns
+
+
+def _normalise(message: Any) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        return {"role": "narration", "content": _as_text(message)}
+    turn: dict[str, Any] = {
+        "role": _as_text(_first(message, SPEAKERS) or "narrator"),
+        "content": _as_text(_first(message, TEXTS)),
+    }
+    if message.get("timestamp") is not None:
+        turn["timestamp"] = message["timestamp"]
+    known = (*SPEAKERS, *TEXTS, "timestamp", "meta")
+    meta = {name: value for name, value in message.items() if name not in known}
+    if isinstance(message.get("meta"), dict):
+        meta = {**message["meta"], **meta}
+    elif message.get("meta") is not None:
+        meta["meta"] = message["meta"]
+    if meta:
+        turn["meta"] = meta
+    return turn
+
+
+def _first(message: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((message[name] for name in names if message.get(name) not in (None, "")), None)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+def build_context(body: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that is sent: what was not said is left out."""
+    messages = body.get("messages") or body.get("history") or []
+    context = {
+        "session_id": session_id_of(body),
+        "scene_id": body.get("scene_id"),
+        "node_id": body.get("node_id"),
+        "pov": body.get("pov"),
+        "variables": dict(variables),
+        "messages": normalise_messages(messages, body.get("limit_messages", 50)),
+        "scene": body.get("scene"),
+        "metadata": body.get("metadata") or {},
+        "user_id": body.get("user_id"),
+        "extension_id": body.get("extension_id"),
+    }
+    return {name: value for name, value in context.items() if value is not None}
+
+
+def scene_source(body: Mapping[str, Any]) -> str:
+    if body.get("scene") is not None:
+        return "inline"
+    return "missing" if body.get("scene_id") else "unspecified"
+
+
+def panel_reply(reply: Any) -> PanelReply | None:
+    """A reply as a panel shows it, whatever shape it came in."""
+    if reply is None:
+        return None
+    if not isinstance(reply, dict):
+        return {"role": "assistant", "content": _as_text(reply)}
+    panel: PanelReply = {
+        "role": _as_text(_first(reply, ("role", "speaker")) or "assistant"),
+        "content": _as_text(_first(reply, ("content", "text"))),
+    }
+    if reply.get("emotion") is not None:
+        panel["emotion"] = reply["emotion"]
+    if isinstance(reply.get("meta"), dict):
+        panel["meta"] = reply["meta"]
+    return panel
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is sent where, and how long that may take."""
+
+    configuration: Configuration
+    origin: Origin
+    plugin_base: str
+    context: dict[str, Any]
+    scene_source: str
+    timeout: float
+    dry_run: bool
+
+    async def run(self) -> SessionSync:
+        """Send the context, unless it is only to be shown or the bridge is off."""
+        started = time.perf_counter()
+        received: dict[str, Any] = {}
+        ok, status, error = True, "ok", None
+        if self.dry_run:
+            pass
+        elif not self.configuration.enabled:
+            ok, status, error = False, "disabled", "The SillyTavern bridge is switched off."
+        else:
+            received = await self._send()
+            ok = bool(received.get("ok", True))
+            if not ok:
+                why = received.get("error") or received.get("detail")
+                status, error = "error", _as_text(why) or "SillyTavern did not say why."
+        reply = received.get("reply")
+        panel = panel_reply(reply)
+        return {
+            "ok": ok,
+            "status": status,
+            "reply": reply,
+            "error": error,
+            "latency_ms": milliseconds(started),
+            "sent": self.context,
+            "received": received,
+            "endpoint": f"{self.origin.url}{self.plugin_base}/session/sync",
+            "timestamp": now(),
+            "message_count": len(self.context["messages"]),
+            "context": self.context,
+            "scene_source": self.scene_source,
+            "timeout": self.timeout,
+            "dry_run": self.dry_run,
+            "panel_reply": panel,
+            "reply_text": panel["content"] if panel else None,
+        }
+
+    async def _send(self) -> dict[str, Any]:
+        async with Upstream(self.origin, self.configuration.token, self.timeout) as upstream:
+            path = f"{self.plugin_base}/session/sync?timeout={self.timeout * SHARE_OF_TIME:.3f}"
+            answer = await upstream.post(path, self.context)
+        if not answer.is_success:
+            raise UpstreamFailed(f"SillyTavern answered {answer.status}.", status=answer.status)
+        document = answer.document() if answer.body else {}
+        return document if isinstance(document, dict) else {"raw": document}
+
+
+def summary(sync: SessionSync) -> SyncSummary:
+    return {
+        "session_id": sync["context"]["session_id"],
+        "ok": sync["ok"],
+        "status": sync["status"],
+        "error": sync["error"],
+        "latency_ms": sync["latency_ms"],
+        "message_count": sync["message_count"],
+        "timeout": sync["timeout"],
+        "dry_run": sync["dry_run"],
+        "timestamp": sync["timestamp"],
+    }
