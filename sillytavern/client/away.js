@@ -1,0 +1,113 @@
+/**
+ * What is written while the server is away, kept in the chat's metadata until it is back.
+ *
+ * Kept are the last values of the keys, not how they came about: where there never is a server, a
+ * list of operations would grow for ever. A list of records rather than an object, since keys may be
+ * named `__proto__`.
+ *
+ *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, anchor, actor}], instances}]
+ *
+ * `base` is what the server had when it was last seen, if it was (`known`).
+ */
+
+import { ABSENT, equalJson, newId, plainJson } from './json.js';
+
+/** @typedef {import('./ledger.js').Entry} Entry */
+/**
+ * @typedef {object} AwayRow
+ * @property {string|null} instanceId
+ * @property {string} key
+ * @property {any} [value] absent: removed
+ * @property {any} [base] absent: there was none
+ * @property {boolean} known whether `base` is known
+ * @property {import('./ids.js').Anchor|null} anchor
+ * @property {string} actor
+ */
+/** @typedef {{extensionId: string, id: string, rows: AwayRow[], instances: any[]}} AwayEntry */
+
+export class Away {
+    /**
+     * @param {string} extensionId
+     * @param {() => {away?: any[]}} kept what the library keeps with the open chat
+     */
+    constructor(extensionId, kept) {
+        this.extensionId = extensionId;
+        this.kept = kept;
+    }
+
+    /** @returns {AwayEntry|undefined} */
+    find() {
+        const { away } = this.kept();
+        return Array.isArray(away) ? away.find((entry) => entry?.extensionId === this.extensionId) : undefined;
+    }
+
+    /**
+     * @param {Entry[]} entries
+     * @param {boolean} known whether what the values were before is what the server had
+     * @param {(id: string) => any} describe
+     */
+    record(entries, known, describe) {
+        const kept = this.kept();
+        if (!Array.isArray(kept.away)) kept.away = [];
+        let entry = this.find();
+        if (!entry) kept.away.push(entry = { extensionId: this.extensionId, id: '', rows: [], instances: [] });
+        // Another content is another request.
+        entry.id = newId();
+        for (const { row, key, before, after, place } of entries) {
+            const { instanceId } = row;
+            if (instanceId !== null && !entry.instances.some((instance) => instance.id === instanceId)) {
+                entry.instances.push(describe(instanceId));
+            }
+            for (const [name, old] of key === null ? before : [[key, before]]) {
+                let kept = entry.rows.find((one) => one.instanceId === instanceId && one.key === name);
+                if (!kept) {
+                    kept = { instanceId, key: name, known, anchor: null, actor: 'extension' };
+                    if (known && old !== ABSENT) kept.base = plainJson(old);
+                    entry.rows.push(kept);
+                }
+                kept.anchor = place.anchor;
+                kept.actor = place.actor;
+                delete kept.value;
+                if (after !== ABSENT) kept.value = plainJson(after);
+            }
+        }
+    }
+
+    /** @param {AwayEntry} entry */
+    remove(entry) {
+        const kept = this.kept();
+        if (!Array.isArray(kept.away)) return;
+        kept.away = kept.away.filter((one) => one !== entry);
+        if (kept.away.length === 0) delete kept.away;
+    }
+}
+
+/**
+ * What of an entry is to be written, and what is not since the server has gone on.
+ *
+ * @param {AwayEntry} entry
+ * @param {(instanceId: string|null, key: string) => any} theirs the server's value, or ABSENT
+ */
+export function settle(entry, theirs) {
+    /** @type {AwayRow[]} */
+    const write = [];
+    /** @type {Array<AwayRow & {theirs: any}>} */
+    const conflicts = [];
+    for (const row of entry.rows) {
+        const there = theirs(row.instanceId, row.key);
+        const mine = 'value' in row ? row.value : ABSENT;
+        const base = 'base' in row ? row.base : ABSENT;
+        if (same(there, mine)) continue;
+        if (row.known ? same(there, base) : there === ABSENT) write.push(row);
+        else conflicts.push({ ...row, theirs: there });
+    }
+    return { write, conflicts };
+}
+
+/**
+ * @param {any} one
+ * @param {any} other
+ */
+function same(one, other) {
+    return one === other || (one !== ABSENT && other !== ABSENT && equalJson(one, other));
+}

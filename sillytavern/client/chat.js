@@ -1,0 +1,330 @@
+/**
+ * The handle of an open chat, as an author sees it. It is good until the chat changes.
+ */
+
+import { ValueTrackerError } from './errors.js';
+import { Inserts } from './inserts.js';
+import { newId, plainJson } from './json.js';
+import { Branches, Checkpoints, Operations, Processed, Series } from './records.js';
+import { path } from './transport.js';
+import { Instance, Values } from './values.js';
+
+/** @typedef {import('./values.js').WriteOptions} WriteOptions */
+/** @typedef {import('./ids.js').Anchor} Anchor */
+
+export class Chat {
+    #session;
+    #inserts;
+
+    /**
+     * @param {import('./session.js').Session} session
+     * @param {{insertionDelayMs: number}} options
+     */
+    constructor(session, { insertionDelayMs }) {
+        this.#session = session;
+        this.#inserts = new Inserts({
+            extensionId: session.owner.transport.extensionId,
+            chatId: session.id,
+            delayMs: insertionDelayMs,
+            context: () => {
+                session.mayWrite();
+                if (!session.owner.page) throw new ValueTrackerError('There is no page with messages.', { code: 'no_page' });
+                return session.owner.page.getContext();
+            },
+        });
+        /** Work in progress. */
+        this.operations = new Operations(session);
+        /** Names for moments of this chat. */
+        this.checkpoints = new Checkpoints(session);
+        /** Chats that began as this one. */
+        this.branches = new Branches(session);
+    }
+
+    get #own() {
+        this.#session.mayRead();
+        return /** @type {Values} */ (this.#session.rows.get(null));
+    }
+
+    /** @returns {string} */
+    get id() {
+        return this.#session.id;
+    }
+
+    /** Whether this is still the open chat; nothing else of a handle may be asked once it is not. */
+    get stale() {
+        return this.#session.stale;
+    }
+
+    /** The chat's values, live: what is written to them is saved. @returns {any} */
+    get state() {
+        return this.#own.state;
+    }
+
+    /** When all that was written so far is saved. @returns {Promise<{revision: number, away: boolean}>} */
+    get saved() {
+        return this.#session.saved;
+    }
+
+    /** The latest revision known here. */
+    get revision() {
+        return this.#session.revision;
+    }
+
+    /** Whether the server is away, and values are kept with the chat meanwhile. */
+    get away() {
+        return this.#session.away;
+    }
+
+    /** What the load answered; null if the server was away then. @returns {any} */
+    get opened() {
+        return this.#session.opened;
+    }
+
+    /** What this chat is a branch of. @returns {any} */
+    get origin() {
+        return this.#session.opened?.origin ?? null;
+    }
+
+    /** @returns {string[]} */
+    get warnings() {
+        return this.#session.opened?.warnings ?? [];
+    }
+
+    /**
+     * Everything `fn` writes is one request and one revision; if it throws, nothing is.
+     *
+     * @param {(state: any, chat: Chat) => any} fn
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{revision: number, results: any[]}>}
+     */
+    batch(fn, options = {}) {
+        return this.#session.batch((state) => fn(state, this), options);
+    }
+
+    /**
+     * A person's edit: it belongs to no message, so no swipe takes it back.
+     *
+     * @param {(state: any, chat: Chat) => any} fn
+     * @returns {Promise<{revision: number, results: any[]}>}
+     */
+    edit(fn) {
+        return this.batch(fn, { actor: 'user', anchor: null });
+    }
+
+    /** @type {Values['set']} */
+    set(key, value, options) {
+        return this.#own.set(key, value, options);
+    }
+
+    /** @type {Values['remove']} */
+    remove(key, options) {
+        return this.#own.remove(key, options);
+    }
+
+    /** @type {Values['increment']} */
+    increment(key, by, options) {
+        return this.#own.increment(key, by, options);
+    }
+
+    /** @type {Values['append']} */
+    append(key, value, options) {
+        return this.#own.append(key, value, options);
+    }
+
+    /** @type {Values['addToSet']} */
+    addToSet(key, value, options) {
+        return this.#own.addToSet(key, value, options);
+    }
+
+    /** @type {Values['pull']} */
+    pull(key, value, options) {
+        return this.#own.pull(key, value, options);
+    }
+
+    /** @type {Values['merge']} */
+    merge(key, value, options) {
+        return this.#own.merge(key, value, options);
+    }
+
+    /** @type {Values['clear']} */
+    clear(options) {
+        return this.#own.clear(options);
+    }
+
+    // Instances
+
+    /** @returns {Instance[]} */
+    get instances() {
+        this.#session.mayRead();
+        return [...this.#session.rows.values()].filter((row) => row instanceof Instance);
+    }
+
+    /**
+     * @param {string} id
+     * @returns {Instance}
+     */
+    instance(id) {
+        this.#session.mayRead();
+        const found = this.#session.rows.get(id);
+        if (found instanceof Instance) return found;
+        throw new ValueTrackerError('Instance not found', { code: 'instance_not_found', details: { id } });
+    }
+
+    /**
+     * Makes an instance of a character in this chat.
+     *
+     * @param {{id?: string, characterId?: string, name?: string}} [about]
+     * @returns {Promise<Instance>}
+     */
+    async addInstance({ id = newId(), characterId, name } = {}) {
+        const session = this.#session;
+        const of = characterId ?? session.owner.page?.characterId() ?? 'chat';
+        await session.write('POST', { from: path('instances') }, { id, characterId: of, name, chatId: session.id }, { anchor: null });
+        await session.readAgain('remote');
+        return this.instance(id);
+    }
+
+    /** @param {string} id */
+    async removeInstance(id) {
+        await this.#session.write('DELETE', { from: path('instances', id) }, undefined, { anchor: null });
+        await this.#session.readAgain('remote');
+    }
+
+    /**
+     * Everything, as plain copies.
+     *
+     * @returns {{data: Record<string, any>, instances: Array<{instance: {id: string, characterId: string, name: string|null}, data: Record<string, any>}>}}
+     */
+    snapshot() {
+        return {
+            data: plainJson(this.state),
+            instances: this.instances.map((one) => ({
+                instance: { id: one.id, characterId: one.characterId, name: one.name }, data: plainJson(one.state),
+            })),
+        };
+    }
+
+    // The past
+
+    /**
+     * @param {{instanceId?: string, key?: string, after?: string|number, before?: string|number, limit?: number, order?: 'asc'|'desc', cursor?: string}} [query]
+     * @returns {Promise<{items: any[], next: string|null}>}
+     */
+    history({ instanceId, ...query } = {}) {
+        return this.#session.read(instanceId === undefined ? '/history' : { from: `${path('instances', instanceId)}/history` }, query);
+    }
+
+    /**
+     * The whole state at a revision, at a time, or as of a message.
+     *
+     * @param {number|string|{message: number}|{messageId: string}} point
+     * @returns {Promise<any>}
+     */
+    at(point) {
+        const at = typeof point !== 'object' ? String(point)
+            : `message:${'messageId' in point ? point.messageId : this.#session.anchorOf(point.message).messageId}`;
+        return this.#session.read('/state', { at });
+    }
+
+    /**
+     * @param {number|string} from
+     * @param {number|string} [to]
+     * @returns {Promise<Array<{key: string, before?: any, after?: any, instanceId?: string|null, space?: string}>>}
+     */
+    diff(from, to) {
+        return this.#session.read('/diff', { from, to });
+    }
+
+    /**
+     * Goes back to what was at a revision, as a new one.
+     *
+     * @param {number} revision
+     * @returns {Promise<{revision: number, changed: number, warnings: string[]}>}
+     */
+    async restore(revision) {
+        const report = await this.#session.write('POST', '/restore', { revision }, { anchor: null });
+        await this.#session.readAgain('restore');
+        return report;
+    }
+
+    // Beside the values
+
+    /** @param {string} name */
+    series(name) {
+        return new Series(this.#session, name);
+    }
+
+    /** @param {string} set */
+    processed(set) {
+        return new Processed(this.#session, set);
+    }
+
+    // Messages
+
+    /** @param {number} index */
+    messageId(index) {
+        return this.#session.anchorOf(index).messageId;
+    }
+
+    /** @param {number} index */
+    swipeId(index) {
+        return this.#session.anchorOf(index).swipe;
+    }
+
+    /**
+     * Where a message is: what writes can be anchored to. Without an index, where a write would go now.
+     *
+     * @param {number} [index]
+     * @returns {Anchor|null}
+     */
+    anchor(index) {
+        this.#session.mayRead();
+        return index === undefined ? this.#session.place().anchor : this.#session.anchorOf(index);
+    }
+
+    /**
+     * @param {string} messageId
+     * @returns {number} −1 if there is no such message
+     */
+    messageIndex(messageId) {
+        this.#session.mayRead();
+        const messages = this.#session.owner.page?.messages ?? [];
+        return messages.findIndex((_, index) => {
+            try {
+                return this.messageId(index) === messageId;
+            } catch {
+                return false;
+            }
+        });
+    }
+
+    /**
+     * Tells the server which messages are visible. In SillyTavern this is done by itself.
+     *
+     * @param {Array<{messageId: string, swipe?: string, hash?: string}>} [anchors]
+     * @returns {Promise<any>} the report, or null if there was nothing to tell
+     */
+    async reconcile(anchors) {
+        const session = this.#session;
+        session.mayWrite();
+        session.flush();
+        return await session.run(() => (anchors
+            ? session.story.tell(anchors.map((one) => ({ ...one, swipe: String(one.swipe ?? '0') })), 'asked')
+            : session.story.follow('asked')));
+    }
+
+    /** @type {Inserts['insertOnce']} */
+    insertOnce(index, what) {
+        return this.#inserts.insertOnce(index, what);
+    }
+
+    /** @type {Inserts['hasMarker']} */
+    hasMarker(index, id) {
+        return this.#inserts.hasMarker(index, id);
+    }
+
+    /** @type {Inserts['reconcileMessage']} */
+    reconcileMessage(index) {
+        return this.#inserts.reconcileMessage(index);
+    }
+}

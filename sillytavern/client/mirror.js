@@ -1,0 +1,259 @@
+/**
+ * The server's state in the page: what answers, chains and the feed say of it.
+ *
+ * `seen` is the revision up to which everything in this chat is known here. Our own writes raise it
+ * only if nothing can lie between; else the feed does.
+ */
+
+import { ABSENT, copyJson, equalJson, plainJson } from './json.js';
+import { path } from './transport.js';
+import { Instance, Values } from './values.js';
+
+/** @typedef {import('./ledger.js').Entry} Entry */
+/** @typedef {{instanceId: string|null, key: string, before?: any, after?: any, space?: string}} Change */
+
+/** What takes a key away; anything else without a value is one too large for the feed. */
+const REMOVALS = new Set(['remove', 'clear', 'delete_instance', 'delete_character']);
+
+export class Mirror {
+    seen = 0;
+    /** Revisions that are ours, until the feed has told of them. @type {Set<number>} */
+    #own = new Set();
+    /** The revision at which we last replaced a key without looking. @type {Map<string, number>} */
+    #replaced = new Map();
+    /** @type {any} what `open` or `state` last said */
+    #server = null;
+
+    /** @param {import('./session.js').Session} session */
+    constructor(session) {
+        this.session = session;
+    }
+
+    /** @param {number} revision a revision that is our doing */
+    mine(revision) {
+        const { session } = this;
+        if (revision === this.seen + 1) this.seen = revision;
+        else if (revision > this.seen) this.#own.add(revision);
+        session.revision = Math.max(session.revision, revision);
+        session.owner.tell(revision);
+    }
+
+    /**
+     * All of the state, as `open` and `state` give it.
+     *
+     * @param {any} body
+     * @param {Array<{instanceId: string|null, key: string}>} [except] keys that are ours to keep
+     * @returns {Change[]}
+     */
+    take(body, except = []) {
+        const { session } = this;
+        this.#server = body;
+        session.revision = Math.max(session.revision, body.revision);
+        this.seen = Math.max(this.seen, body.revision);
+        /** @type {Change[]} */
+        const changes = [];
+        const listed = new Map([[/** @type {string|null} */ (null), body.data]]);
+        for (const { instance, data } of body.instances) {
+            listed.set(instance.id, data);
+            const known = session.rows.get(instance.id);
+            if (known instanceof Instance) known.describe(instance);
+            else session.rows.set(instance.id, new Instance(session, instance, {}));
+        }
+        for (const [id, row] of session.rows) {
+            const data = listed.get(id);
+            for (const key of new Set([...row.live.keys(), ...Object.keys(data ?? {})])) {
+                if (except.some((kept) => kept.instanceId === id && kept.key === key)) continue;
+                this.#put(row, key, data && Object.hasOwn(data, key) ? data[key] : ABSENT, changes);
+            }
+            if (!data) session.rows.delete(id);
+        }
+        return changes;
+    }
+
+    /**
+     * What is kept in the page, when the server was never seen.
+     *
+     * @param {import('./away.js').AwayEntry|undefined} entry
+     * @param {Record<string, any>} defaults
+     */
+    takeKept(entry, defaults) {
+        const { session } = this;
+        const own = session.rows.get(null);
+        for (const key of Object.keys(defaults)) own?.live.put(key, copyJson(defaults[key]));
+        for (const about of entry?.instances ?? []) {
+            if (!session.rows.has(about.id)) session.rows.set(about.id, new Instance(session, about, {}));
+        }
+        for (const row of entry?.rows ?? []) {
+            session.rows.get(row.instanceId)?.live.put(row.key, 'value' in row ? copyJson(row.value) : ABSENT);
+        }
+    }
+
+    /**
+     * The server's value of a key when all was last read.
+     *
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @returns {any} a value or ABSENT
+     */
+    theirs(instanceId, key) {
+        const data = instanceId === null ? this.#server?.data
+            : this.#server?.instances.find((/** @type {any} */ one) => one.instance.id === instanceId)?.data;
+        return data && Object.hasOwn(data, key) ? data[key] : ABSENT;
+    }
+
+    /**
+     * The answer to a batch of ours.
+     *
+     * @param {Array<{operation: any, entry: Entry}>} operations
+     * @param {{revision: number, results: any[]}} answer
+     */
+    answered(operations, { revision, results }) {
+        const touched = results.some((result) => 'value' in result || result.added || result.removed || result.removedCount);
+        if (touched) this.mine(revision);
+        /** @type {Change[]} */
+        const changes = [];
+        operations.forEach(({ operation, entry }, index) => {
+            const { row, key } = entry;
+            const result = results[index];
+            if (key !== null && (operation.op === 'set' || operation.op === 'remove')) {
+                this.#replaced.set(`${row.instanceId ?? ''}\n${key}`, revision);
+            }
+            const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
+            if (key !== null && index === last && 'value' in result) {
+                this.#put(/** @type {Values} */ (row), key, result.value, changes);
+            }
+        });
+        operations.forEach(({ entry }, index) => entry.resolve?.(results[index]));
+        this.#emit('remote', changes);
+    }
+
+    /**
+     * Reads everything anew.
+     *
+     * @param {string} source
+     */
+    async readAgain(source) {
+        const { session } = this;
+        const { body } = await session.owner.transport.request('GET', `${session.base}/state`);
+        if (body && !session.stale) this.#emit(source, this.take(body, []));
+    }
+
+    /**
+     * An event of the feed. → whether somebody else has changed what is visible.
+     *
+     * @param {any} event
+     * @returns {Promise<boolean>}
+     */
+    async event(event) {
+        const { session } = this;
+        if (event.revision <= this.seen || session.stale) return false;
+        this.seen = event.revision;
+        session.revision = Math.max(session.revision, event.revision);
+        if (this.#own.delete(event.revision)) return false;
+        let source = 'remote';
+        let again = false;
+        let moved = event.changes.length === 0;
+        /** @type {Change[]} */
+        const changes = [];
+        for (const change of event.changes) {
+            if (change.op === 'reconcile') source = 'story';
+            if (change.op === 'restore') source = 'restore';
+            if (change.anchor && !session.knows(change.anchor.messageId)) moved = true;
+            if (change.live === false) continue;
+            if (change.space) changes.push({ instanceId: null, key: change.key, space: change.space });
+            else if (change.key === null) again ||= change.instanceId !== null;
+            else await this.#changed(change, event.revision, changes);
+        }
+        if (again) await this.readAgain(source);
+        this.#emit(source, changes);
+        return moved || source === 'story';
+    }
+
+    /**
+     * @param {any} change
+     * @param {number} revision
+     * @param {Change[]} changes
+     */
+    async #changed({ instanceId, key, op, ...change }, revision, changes) {
+        const { session } = this;
+        const row = session.rows.get(instanceId);
+        if (!row) return;
+        let after = 'after' in change ? change.after : ABSENT;
+        if (after === ABSENT && !REMOVALS.has(op)) {
+            const of = instanceId === null ? session.base : path('instances', instanceId);
+            const { body } = await session.owner.transport.request('GET', `${of}/data${path(key)}`);
+            after = Object.hasOwn(body, key) ? body[key] : ABSENT;
+        }
+        const replaced = (this.#replaced.get(`${instanceId ?? ''}\n${key}`) ?? 0) > revision;
+        if (replaced || session.isPending(row, key)) {
+            const mine = row.live.copy(key);
+            const same = mine === after || (mine !== ABSENT && after !== ABSENT && equalJson(mine, after));
+            if (!same) this.conflict(instanceId, key, mine, after, 'mine', revision);
+            return;
+        }
+        this.#put(row, key, after, changes);
+    }
+
+    /**
+     * What a reconcile has changed.
+     *
+     * @param {any} report
+     */
+    reconciled(report) {
+        /** @type {Change[]} */
+        const changes = [];
+        for (const { instanceId, key, space, ...change } of report.changed) {
+            const row = this.session.rows.get(instanceId);
+            if (space) changes.push({ instanceId: null, key, space });
+            else if (row) this.#put(row, key, 'after' in change ? change.after : ABSENT, changes);
+        }
+        this.#emit('story', changes);
+    }
+
+    /**
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @param {any} mine
+     * @param {any} theirs
+     * @param {'mine'|'theirs'} kept
+     * @param {number} [revision]
+     */
+    conflict(instanceId, key, mine, theirs, kept, revision = this.seen) {
+        const { session } = this;
+        session.owner.emit('conflict', {
+            instanceId, key, kept, revision,
+            mine: mine === ABSENT ? undefined : plainJson(mine),
+            theirs: theirs === ABSENT ? undefined : plainJson(theirs),
+            use: (/** @type {any} */ value) => {
+                const row = session.rows.get(instanceId);
+                if (!row) throw new TypeError('The instance is gone.');
+                return value === undefined ? row.remove(key) : row.set(key, value);
+            },
+        });
+    }
+
+    /**
+     * @param {Values} row
+     * @param {string} key
+     * @param {any} value a value or ABSENT
+     * @param {Change[]} changes
+     */
+    #put(row, key, value, changes) {
+        if (this.session.isPending(row, key)) return;
+        const before = row.live.copy(key);
+        if (before === value || (before !== ABSENT && value !== ABSENT && equalJson(before, value))) return;
+        row.live.put(key, value);
+        changes.push({
+            instanceId: row.instanceId, key,
+            ...(before === ABSENT ? {} : { before }), ...(value === ABSENT ? {} : { after: plainJson(value) }),
+        });
+    }
+
+    /**
+     * @param {string} source
+     * @param {Change[]} changes
+     */
+    #emit(source, changes) {
+        if (changes.length) this.session.owner.emit('change', { source, changes, revision: this.session.revision });
+    }
+}

@@ -1,0 +1,105 @@
+/**
+ * SillyTavern's page, as far as the library needs it: the open chat, its messages, its metadata.
+ *
+ * The context is asked for anew each time, since its values are snapshots. `chatMetadata` is never
+ * replaced: SillyTavern would not know of it. Only properties of it are set.
+ */
+
+import { chainOf, identify } from './ids.js';
+import { newId } from './json.js';
+
+const PROPERTY = 'valuetracker';
+
+export class Page {
+    #saving = false;
+
+    /** @param {() => any} getContext */
+    constructor(getContext) {
+        this.getContext = getContext;
+    }
+
+    /** @returns {import('./ids.js').Message[]} */
+    get messages() {
+        return this.getContext().chat ?? [];
+    }
+
+    /**
+     * The chat that is open: what it is called here, and whose state it has.
+     *
+     * @returns {{file: string, id: string|undefined}|null}
+     */
+    current() {
+        const context = this.getContext();
+        const file = context.getCurrentChatId?.() ?? context.chatId;
+        if (file === undefined || file === null || file === '') return null;
+        const metadata = context.chatMetadata ?? {};
+        return { file: String(file), id: metadata.integrity ?? this.#kept(metadata)?.chatId };
+    }
+
+    /** @param {any} metadata */
+    #kept(metadata) {
+        const found = metadata && Object.hasOwn(metadata, PROPERTY) ? metadata[PROPERTY] : undefined;
+        return found && typeof found === 'object' ? found : undefined;
+    }
+
+    /**
+     * What the library keeps in the chat's metadata, for all extensions.
+     *
+     * @returns {{chatId?: string, parent?: string, branchedAt?: string, away?: any[]}}
+     */
+    kept() {
+        const { chatMetadata } = this.getContext();
+        return this.#kept(chatMetadata) ?? (chatMetadata[PROPERTY] = {});
+    }
+
+    /**
+     * Finds out which chat this is, and of which it is a branch.
+     *
+     * SillyTavern keeps `integrity` on a rename and gives a branch a new one, but copies
+     * everything else: a copy of it that differs is the parent's.
+     *
+     * @returns {{file: string, id: string, parent?: string, branchedAt?: string}|null}
+     */
+    identify() {
+        const current = this.current();
+        if (!current) return null;
+        const kept = this.kept();
+        const { integrity } = this.getContext().chatMetadata;
+        const { changed } = chainOf(this.messages);
+        const id = integrity ?? kept.chatId ?? newId();
+        if (kept.chatId !== id) {
+            if (kept.chatId !== undefined) {
+                kept.parent = kept.chatId;
+                const last = this.messages.at(-1);
+                kept.branchedAt = last ? identify(last, { last: true }).messageId : undefined;
+            }
+            kept.chatId = id;
+            this.saveSoon();
+        } else if (changed) {
+            this.saveSoon();
+        }
+        return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt };
+    }
+
+    /** Saves the chat with its metadata once what happens now has happened. */
+    saveSoon() {
+        if (this.#saving) return;
+        this.#saving = true;
+        setTimeout(() => {
+            this.#saving = false;
+            this.save().catch((error) => console.warn('[ValueTracker] The chat could not be saved.', error));
+        }, 0);
+    }
+
+    async save() {
+        const context = this.getContext();
+        if (context.saveMetadata) await context.saveMetadata();
+        else await context.saveChat?.();
+    }
+
+    /** Whom values belong to: the avatar file of the character, else the group. */
+    characterId() {
+        const { characters, characterId, groupId } = this.getContext();
+        return characters?.[characterId]?.avatar ?? (groupId ? `group:${groupId}` : 'chat');
+    }
+}

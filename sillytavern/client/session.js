@@ -1,0 +1,560 @@
+/**
+ * One load of one chat: what may be read and written, and how it gets to the server and back.
+ *
+ * Everything that talks to the server goes through one lane, in order: saves, chains, what others
+ * have changed. So a save never overtakes the chain it depends on, and an event of the feed is
+ * looked at when our own answers are known.
+ */
+
+import { Away, settle } from './away.js';
+import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js';
+import { hasMessage, identify, placeNow } from './ids.js';
+import { ABSENT, newId } from './json.js';
+import { Ledger, changesOf, operationsOf } from './ledger.js';
+import { Mirror } from './mirror.js';
+import { Story } from './story.js';
+import { headersOf, path } from './transport.js';
+import { Instance, Values } from './values.js';
+
+/** @typedef {import('./values.js').WriteOptions} WriteOptions */
+/** @typedef {import('./ledger.js').Entry} Entry */
+/** @typedef {import('./ids.js').Anchor} Anchor */
+/**
+ * What a session needs of the tracker it belongs to.
+ *
+ * @typedef {object} Owner
+ * @property {import('./transport.js').Transport} transport
+ * @property {import('./page.js').Page|null} page
+ * @property {boolean} follow
+ * @property {string} client
+ * @property {(name: string, argument: any) => void} emit
+ * @property {(error: unknown) => void} lost the server does not answer
+ * @property {(late: Late) => void} later send it when the server is back, the chat being gone
+ * @property {(revision: number) => void} tell other tabs
+ */
+/** @typedef {{chatId: string, operations: any[], actor: string, key: string}} Late */
+/** A route below the chat's, or one of its own. @typedef {string|{from: string}} Route */
+/** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string}} Which */
+
+const MOST_OPERATIONS = 1000;
+
+export class Session {
+    /** @type {Map<string|null, Values>} */
+    rows = new Map();
+    /** @type {any} what `open` answered */
+    opened = null;
+    /** @type {string|null} */
+    token = null;
+    away = false;
+    stale = false;
+    revision = 0;
+
+    #ledger = new Ledger();
+    /** Taken from the ledger, and not yet answered. @type {Entry[][]} */
+    #parcels = [];
+    /** Sent, and we do not know whether it arrived. @type {Late[]} */
+    #unanswered = [];
+    /** @type {Promise<any>} */
+    #tail = Promise.resolve();
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #timer = null;
+    /** @type {PromiseWithResolvers|null} */
+    #waiter = null;
+    /** @type {Promise<{revision: number, away: boolean}>|null} */
+    #saving = null;
+    /** @type {WriteOptions|null} */
+    #batch = null;
+    #depth = 0;
+
+    /**
+     * @param {Owner} owner
+     * @param {Which} which
+     * @param {Record<string, any>} defaults
+     */
+    constructor(owner, which, defaults) {
+        this.owner = owner;
+        this.id = which.id;
+        this.which = which;
+        this.defaults = defaults;
+        this.base = path('chats', which.id);
+        const memory = {};
+        this.kept = new Away(owner.transport.extensionId, () => owner.page?.kept() ?? memory);
+        this.mirror = new Mirror(this);
+        this.story = new Story(this);
+        this.rows.set(null, new Values(this, null, {}));
+    }
+
+    // What is allowed
+
+    mayRead() {
+        if (this.stale) throw new StaleChatError(this.id);
+    }
+
+    mayWrite() {
+        if (this.stale || !this.isCurrent()) throw new StaleChatError(this.id);
+    }
+
+    /** Whether SillyTavern still shows this chat: it swaps messages and metadata before it tells. */
+    isCurrent() {
+        const { page } = this.owner;
+        if (this.stale) return false;
+        if (!page) return true;
+        const now = page.current();
+        return now !== null && now.id === this.id && now.file === this.which.file;
+    }
+
+    /**
+     * Whether a message is one of the page's.
+     *
+     * @param {string} messageId
+     */
+    knows(messageId) {
+        const { page } = this.owner;
+        return !page || hasMessage(page.messages, messageId);
+    }
+
+    // Writing
+
+    /**
+     * Somebody is about to write to a key of the state.
+     *
+     * @param {Values} row
+     * @param {string} key
+     * @param {boolean} assigned
+     */
+    written(row, key, assigned) {
+        this.mayWrite();
+        this.#ledger.write(row, key, assigned, this.place());
+        this.#schedule();
+    }
+
+    /**
+     * @param {Values} row
+     * @param {import('./json.js').Operation} operation
+     * @param {WriteOptions} [options]
+     * @returns {Promise<any>}
+     */
+    operate(row, operation, options) {
+        this.mayWrite();
+        const result = this.#ledger.operate(row, operation, this.place(options));
+        this.#schedule();
+        return result;
+    }
+
+    /**
+     * @param {WriteOptions} [options]
+     * @returns {import('./ledger.js').Place}
+     */
+    place(options) {
+        const { anchor, actor = 'extension' } = options ?? this.#batch ?? {};
+        if (anchor === undefined) return { anchor: actor === 'user' ? null : this.#anchorNow(), actor };
+        return { anchor: anchor === null ? null : this.anchorOf(anchor), actor };
+    }
+
+    #anchorNow() {
+        const { page, follow } = this.owner;
+        if (!page || !follow) return null;
+        const { anchor, changed } = placeNow(page.messages);
+        if (changed) page.saveSoon();
+        return anchor;
+    }
+
+    /**
+     * @param {number|Anchor} place the index of a message, or its ids
+     * @returns {Anchor}
+     */
+    anchorOf(place) {
+        if (typeof place === 'object') return { messageId: place.messageId, swipe: String(place.swipe ?? '0') };
+        this.mayRead();
+        const { page } = this.owner;
+        const message = page?.messages[place];
+        if (!page || !message) throw new ValueTrackerError(`There is no message ${place}.`, { code: 'message_not_found' });
+        const { messageId, swipe, changed } = identify(message, { last: place === page.messages.length - 1 });
+        if (changed) page.saveSoon();
+        if (swipe === null) {
+            throw new ValueTrackerError('A new swipe of this message is being generated.', { code: 'message_not_found' });
+        }
+        return { messageId, swipe };
+    }
+
+    /**
+     * @param {(state: any) => any} fn
+     * @param {WriteOptions} options
+     */
+    async batch(fn, options) {
+        this.mayWrite();
+        // The place is that of the beginning, also if the story goes on meanwhile.
+        const place = this.place(options);
+        if (this.#depth === 0) this.flush();
+        const outer = this.#batch;
+        const mark = this.#ledger.mark();
+        this.#batch = place;
+        this.#depth++;
+        try {
+            await fn(this.rows.get(null)?.live.state);
+        } catch (error) {
+            this.#ledger.undo(mark);
+            throw error;
+        } finally {
+            this.#depth--;
+            this.#batch = outer;
+        }
+        if (this.#depth > 0) return { revision: this.revision, results: [] };
+        this.mayRead();
+        return await this.flush();
+    }
+
+    #schedule() {
+        this.#waiter ??= withResolvers();
+        if (this.#timer === null && this.#depth === 0) this.#timer = setTimeout(() => this.flush(), 0);
+    }
+
+    /** @returns {Promise<{revision: number, away: boolean}>} */
+    get saved() {
+        this.mayRead();
+        if (this.#depth > 0) {
+            throw new ValueTrackerError('A batch is saved when it ends: await what it returns.', { code: 'in_batch' });
+        }
+        return this.#waiter?.promise ?? this.#saving ?? Promise.resolve({ revision: this.revision, away: this.away });
+    }
+
+    /**
+     * Sends what was written. → what the server says of it.
+     *
+     * @param {boolean} [keepalive] the page is about to close
+     * @returns {Promise<any>}
+     */
+    flush(keepalive = false) {
+        if (this.#timer !== null) clearTimeout(this.#timer);
+        this.#timer = null;
+        if (this.#ledger.empty || this.#depth > 0) return this.#saving ?? Promise.resolve({ revision: this.revision, results: [] });
+        const waiter = this.#waiter ?? withResolvers();
+        this.#waiter = null;
+        const parcel = this.#ledger.take();
+        this.#parcels.push(parcel);
+        const changes = changesOf(parcel);
+        if (changes.length && !this.stale) this.owner.emit('change', { source: 'local', changes, revision: this.revision });
+        const saving = this.run(() => this.#send(parcel, keepalive)).finally(() => {
+            this.#parcels.splice(this.#parcels.indexOf(parcel), 1);
+            if (this.#saving === saving) this.#saving = null;
+        });
+        this.#saving = saving;
+        saving.then(waiter.resolve, waiter.reject);
+        return saving;
+    }
+
+    /**
+     * Whether a key has writes the server has not answered.
+     *
+     * @param {Values} row
+     * @param {string} key
+     */
+    isPending(row, key) {
+        return this.#ledger.holds(row, key)
+            || this.#parcels.some((parcel) => parcel.some((entry) => !entry.done && entry.row === row
+                && (entry.key === key || entry.key === null)));
+    }
+
+    /**
+     * Runs something when all before it is done.
+     *
+     * @template T
+     * @param {() => T|Promise<T>} work
+     * @returns {Promise<T>}
+     */
+    run(work) {
+        const done = this.#tail.then(work);
+        this.#tail = done.catch(() => {});
+        done.catch(() => {});
+        return done;
+    }
+
+    /**
+     * @param {Entry[]} parcel
+     * @param {boolean} keepalive
+     */
+    async #send(parcel, keepalive) {
+        if (!this.away && !keepalive) await this.story.follow('save');
+        /** @type {any[]} */
+        const results = [];
+        /** @type {unknown} */
+        let refusal = null;
+        let hidden = false;
+        for (const { actor, entries, operations } of groupsOf(parcel)) {
+            if (this.away) {
+                await this.#keep(entries);
+                continue;
+            }
+            if (operations.length === 0) {
+                for (const entry of entries) entry.resolve?.({});
+                continue;
+            }
+            const key = newId();
+            try {
+                const answer = await this.callInLane('POST', '/batch', {
+                    body: { operations: operations.map(({ operation }) => operation) }, key, keepalive, headers: headersOf({ actor }),
+                });
+                for (const entry of entries) entry.done = true;
+                hidden ||= answer.headers.get('x-live') === 'false';
+                this.mirror.answered(operations, answer.body);
+                results.push(...answer.body.results);
+            } catch (error) {
+                for (const entry of entries) entry.done = true;
+                if (error instanceof ServerAwayError) {
+                    this.lose(error);
+                    await this.#keep(entries, { chatId: this.id, operations: operations.map(({ operation }) => operation), actor, key });
+                } else {
+                    refusal ??= error;
+                    for (const entry of entries) entry.reject?.(error);
+                }
+            }
+        }
+        // A write to a hidden place has no effect; one that was refused none either.
+        if ((hidden || refusal) && !this.stale && !this.away) await this.mirror.readAgain('remote');
+        if (refusal) {
+            this.owner.emit('error', refusal);
+            throw refusal;
+        }
+        if (!this.away) this.owner.emit('saved', { revision: this.revision });
+        return { revision: this.revision, away: this.away, results };
+    }
+
+    /**
+     * @param {Entry[]} entries
+     * @param {Late} [sent] the request of which we do not know whether it arrived
+     */
+    async #keep(entries, sent) {
+        if (this.stale) {
+            // SillyTavern has put the metadata of another chat in the place of ours.
+            for (const { actor, operations } of sent ? [] : groupsOf(entries)) {
+                this.owner.later({ chatId: this.id, operations: operations.map(({ operation }) => operation), actor, key: newId() });
+            }
+            if (sent) this.owner.later(sent);
+        } else {
+            if (sent) this.#unanswered.push(sent);
+            this.kept.record(entries, this.opened !== null, (id) => {
+                const row = /** @type {Instance} */ (this.rows.get(id));
+                return { id, characterId: row.characterId, name: row.name };
+            });
+            await this.owner.page?.save();
+        }
+        for (const entry of entries) {
+            entry.done = true;
+            entry.resolve?.(entry.after === ABSENT ? {} : { value: entry.after });
+        }
+    }
+
+    // Talking to the server
+
+    /**
+     * A write of this chat, with its session; in the lane.
+     *
+     * @param {string} method
+     * @param {Route} route
+     * @param {import('./transport.js').RequestOptions} options
+     * @returns {Promise<import('./transport.js').Answer>}
+     */
+    async callInLane(method, route, options) {
+        const send = () => this.owner.transport.request(method, this.#at(route), {
+            ...options, headers: { ...options.headers, ...headersOf({ session: this.token }) },
+        });
+        try {
+            return await send();
+        } catch (error) {
+            const ended = error instanceof ValueTrackerError && error.code === 'stale_session' && this.isCurrent();
+            if (!ended) throw error;
+            // The chat is open here: only the server has forgotten.
+            await this.open();
+            return await send();
+        }
+    }
+
+    /** Loads the chat; → what it holds. */
+    async open() {
+        const { parent, branchedAt } = this.which;
+        const { body } = await this.owner.transport.request('POST', `${this.base}/open`, {
+            body: { client: this.owner.client, parent, messageId: parent ? branchedAt : undefined, defaults: this.defaults },
+        });
+        this.token = body.session;
+        this.opened ??= body;
+        return body;
+    }
+
+    /**
+     * A write beside the values (series, checkpoints …), after all that was written before it.
+     *
+     * @param {string} method
+     * @param {Route} route
+     * @param {any} body
+     * @param {WriteOptions} [options]
+     * @returns {Promise<any>}
+     */
+    async write(method, route, body, options) {
+        this.mayWrite();
+        const place = this.place(options);
+        this.#beThere();
+        this.flush();
+        return await this.run(async () => {
+            await this.story.follow('save');
+            this.#beThere();
+            try {
+                const answer = await this.callInLane(method, route, { body, headers: headersOf(place) });
+                this.owner.tell(this.revision);
+                return answer.body;
+            } catch (error) {
+                if (error instanceof ServerAwayError) this.lose(error);
+                throw error;
+            }
+        });
+    }
+
+    /**
+     * @param {Route} route
+     * @param {Record<string, any>} [query]
+     * @returns {Promise<any>}
+     */
+    async read(route, query) {
+        this.mayRead();
+        await this.flush().catch(() => {});
+        this.#beThere();
+        const { body } = await this.owner.transport.request('GET', this.#at(route), { query });
+        this.mayRead();
+        return body;
+    }
+
+    /** @param {Route} route */
+    #at(route) {
+        return typeof route === 'string' ? this.base + route : route.from;
+    }
+
+    #beThere() {
+        if (this.away) throw new ServerAwayError('it has not come back yet.');
+    }
+
+    /** @param {string} source */
+    async readAgain(source) {
+        await this.run(() => this.mirror.readAgain(source));
+    }
+
+    // Coming and going
+
+    /** Loads the chat for the first time, from the server or from what was kept. */
+    async load() {
+        return await this.run(async () => {
+            try {
+                if (this.away) throw new ServerAwayError('it has not come back yet.');
+                this.mirror.take(await this.open());
+                await this.#move();
+                await this.story.follow('load');
+            } catch (error) {
+                if (!(error instanceof ServerAwayError)) throw error;
+                if (!this.away) this.lose(error);
+                if (this.opened === null) this.mirror.takeKept(this.kept.find(), this.defaults);
+            }
+        });
+    }
+
+    /** @param {unknown} error */
+    lose(error) {
+        this.away = true;
+        this.owner.lost(error);
+    }
+
+    /** The server is there again. */
+    async back() {
+        await this.run(async () => {
+            if (!this.away || this.stale) return;
+            try {
+                for (const late of this.#unanswered) await sendLate(this.owner.transport, late);
+                this.#unanswered = [];
+                const body = await this.open();
+                this.mirror.take(body, this.kept.find()?.rows ?? []);
+                this.away = false;
+                await this.#move();
+                await this.story.follow('load');
+            } catch (error) {
+                this.away = true;
+                if (error instanceof ServerAwayError) this.owner.lost(error);
+                else this.owner.emit('error', error);
+            }
+        });
+    }
+
+    /** Brings what was kept while the server was away to it, once. */
+    async #move() {
+        const entry = this.kept.find();
+        if (!entry) return;
+        const { write, conflicts } = settle(entry, (instanceId, key) => this.mirror.theirs(instanceId, key));
+        for (const actor of ['extension', 'user']) {
+            const rows = write.filter((row) => row.actor === actor && (row.instanceId === null || this.rows.has(row.instanceId)));
+            for (let from = 0; from < rows.length; from += MOST_OPERATIONS) {
+                const operations = rows.slice(from, from + MOST_OPERATIONS).map(({ instanceId, key, anchor, ...row }) => ({
+                    ...('value' in row ? { op: 'set', key, value: row.value } : { op: 'remove', key }),
+                    ...(instanceId === null ? {} : { instanceId }),
+                    ...(anchor ? { anchor } : {}),
+                }));
+                // Named after its content: if the answer is lost, or the page is closed before the entry is
+                // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
+                const key = `away-${entry.id}-${this.id}-${actor}-${from}`;
+                await this.callInLane('POST', '/batch', { body: { operations }, key: encodeURIComponent(key), headers: headersOf({ actor }) });
+            }
+        }
+        this.kept.remove(entry);
+        await this.owner.page?.save();
+        await this.mirror.readAgain('load');
+        for (const { instanceId, key, theirs, ...row } of conflicts) {
+            this.mirror.conflict(instanceId, key, 'value' in row ? row.value : ABSENT, theirs, 'theirs');
+        }
+        this.owner.emit('moved', { keys: write.map((row) => row.key), conflicts: conflicts.map((row) => row.key) });
+    }
+
+    /** The chat is no longer open: nothing may be read or written, and what was written is sent. */
+    async retire() {
+        const sent = this.flush();
+        this.stale = true;
+        await sent.catch(() => {});
+        await this.#tail;
+    }
+}
+
+/**
+ * @param {import('./transport.js').Transport} transport
+ * @param {Late} late
+ */
+export async function sendLate(transport, { chatId, operations, actor, key }) {
+    await transport.request('POST', `${path('chats', chatId)}/batch`, { body: { operations }, key, headers: headersOf({ actor }) });
+}
+
+/**
+ * Runs of entries by one actor, no more than a request may hold.
+ *
+ * @param {Entry[]} parcel
+ */
+function groupsOf(parcel) {
+    /** @typedef {{operation: any, entry: Entry}} Sent */
+    /** @type {Array<{actor: string, entries: Entry[], operations: Sent[]}>} */
+    const groups = [];
+    for (const entry of parcel) {
+        const operations = operationsOf(entry).map((operation) => ({ operation, entry }));
+        const last = groups.at(-1);
+        if (last && last.actor === entry.place.actor && last.operations.length + operations.length <= MOST_OPERATIONS) {
+            last.entries.push(entry);
+            last.operations.push(...operations);
+        } else {
+            groups.push({ actor: entry.place.actor, entries: [entry], operations });
+        }
+    }
+    return groups;
+}
+
+/** @typedef {{promise: Promise<any>, resolve: (value: any) => void, reject: (error: unknown) => void}} PromiseWithResolvers */
+
+/** @returns {PromiseWithResolvers} */
+function withResolvers() {
+    /** @type {any} */
+    const made = {};
+    made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
+    // Whoever does not wait hears of a failure by the `error` event.
+    made.promise.catch(() => {});
+    return made;
+}

@@ -1,0 +1,100 @@
+/**
+ * Tells the server which messages are visible, so that values follow the story.
+ */
+
+import { ServerAwayError, ValueTrackerError } from './errors.js';
+import { chainOf } from './ids.js';
+import { headersOf } from './transport.js';
+
+const TRIES = 4;
+
+export class Story {
+    /** The chain as last told, with and without the hashes of its texts. */
+    #told = { places: '[]', texts: '[]' };
+    /** Whether a message was left out since a swipe of it is being generated. */
+    open = false;
+
+    /** @param {import('./session.js').Session} session */
+    constructor(session) {
+        this.session = session;
+    }
+
+    /**
+     * Tells the chain if it is another than before; in the lane.
+     *
+     * @param {string} reason `save`: just to be sure, before something is saved
+     * @returns {Promise<any>} the report, or null
+     */
+    async follow(reason) {
+        const { session } = this;
+        const { page, follow } = session.owner;
+        if (!page || !follow || session.away || !session.isCurrent()) return null;
+        const { chain, changed, open } = chainOf(page.messages);
+        this.open = open;
+        if (changed) page.saveSoon();
+        const texts = JSON.stringify(chain);
+        const places = JSON.stringify(chain.map(({ messageId, swipe }) => [messageId, swipe]));
+        const differs = reason === 'save' ? places !== this.#told.places : texts !== this.#told.texts;
+        // SillyTavern empties the chat before it loads it anew; only a deletion means it.
+        const emptied = chain.length === 0 && reason !== 'delete' && reason !== 'load';
+        if ((!differs && reason !== 'load') || emptied) return null;
+        this.#told = { places, texts };
+        return await this.tell(chain, reason);
+    }
+
+    /**
+     * @param {import('./ids.js').Link[]} chain
+     * @param {string} reason
+     * @returns {Promise<any>} the report, or null
+     */
+    async tell(chain, reason) {
+        const { session } = this;
+        const { owner, mirror } = session;
+        for (let tries = 1; ; tries++) {
+            try {
+                const { body } = await session.callInLane('POST', '/reconcile', {
+                    body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.seen }),
+                });
+                // `If-Match` says that nothing in this chat lies between.
+                mirror.seen = Math.max(mirror.seen, body.revision);
+                mirror.mine(body.revision);
+                mirror.reconciled(body);
+                owner.emit('reconciled', { reason, ...body });
+                return body;
+            } catch (error) {
+                if (error instanceof ServerAwayError) {
+                    session.lose(error);
+                    return null;
+                }
+                const moved = error instanceof ValueTrackerError && error.code === 'revision_conflict';
+                if (!moved || tries === TRIES) {
+                    owner.emit('error', error);
+                    return null;
+                }
+                if (await this.catchUp()) {
+                    // Another tab has gone on in this chat. What this one believes counts when it goes on here.
+                    owner.emit('stale', { reason: 'tab' });
+                    return null;
+                }
+            }
+        }
+    }
+
+    /**
+     * Learns what was changed elsewhere, without waiting for the feed.
+     *
+     * @returns {Promise<boolean>} whether somebody else has changed what is visible
+     */
+    async catchUp() {
+        const { session } = this;
+        const { transport } = session.owner;
+        let moved = false;
+        for (;;) {
+            const since = session.mirror.seen;
+            const { body } = await transport.request('GET', '/changes', { query: { since, chatId: session.id, limit: 1000 } });
+            for (const event of body.items) moved = (await session.mirror.event(event)) || moved;
+            session.mirror.seen = Math.max(session.mirror.seen, body.next);
+            if (body.items.length === 0) return moved;
+        }
+    }
+}

@@ -1,0 +1,391 @@
+/**
+ * Value Tracker for SillyTavern extensions: state that is kept per chat, saves itself, and follows
+ * the story. See README.md beside this file for five minutes of use, DESIGN.md for all of it.
+ *
+ *     import { ValueTracker } from './client/valuetracker.js';
+ *     const vt = await ValueTracker.connect({ extensionId: 'hit-points' });
+ *     vt.onChat((chat) => { chat.state.hp ??= 100; });
+ */
+
+import { Chat } from './chat.js';
+import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError } from './errors.js';
+import { Events } from './events.js';
+import { Feed, tellTabs } from './feed.js';
+import { newId } from './json.js';
+import { Page } from './page.js';
+import { Session, sendLate } from './session.js';
+import { Transport, path } from './transport.js';
+
+export { Chat, ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError };
+export { Instance } from './values.js';
+
+/** @typedef {import('./values.js').WriteOptions} WriteOptions */
+/** @typedef {import('./ids.js').Anchor} Anchor */
+/**
+ * @typedef {object} ConnectOptions
+ * @property {string} extensionId
+ * @property {string} [url] of the plugin, or of a server of its own
+ * @property {(() => any)|null} [getContext] SillyTavern's, if it is there; null for no page
+ * @property {Record<string, string>} [headers] more headers, such as a token
+ * @property {boolean} [feed] follow changes made elsewhere
+ * @property {boolean} [follow] tell the server which messages are visible
+ * @property {Record<string, any>} [defaults] what absent keys of a chat are set to
+ * @property {number} [insertionDelayMs]
+ * @property {number[]} [retryMs] pauses between the tries of one request
+ * @property {[number, number]} [probeMs] first and longest pause between looks for a server that is away
+ */
+/** @typedef {'chat'|'change'|'saved'|'reconciled'|'conflict'|'status'|'moved'|'stale'|'error'} EventName */
+
+export class ValueTracker {
+    #transport;
+    #page;
+    #options;
+    /** @type {Map<string, Set<(argument: any) => any>>} */
+    #handlers = new Map();
+    /** @type {Set<(chat: Chat|null) => any>} */
+    #chatHandlers = new Set();
+    #defaults;
+    /** @type {Session|null} */
+    #session = null;
+    /** @type {Chat|null} */
+    #chat = null;
+    /** @type {Feed|null} */
+    #feed = null;
+    /** @type {Events|null} */
+    #events = null;
+    /** @type {'online'|'away'|'closed'} */
+    #status = 'online';
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #probing = null;
+    /** @type {import('./session.js').Late[]} */
+    #late = [];
+    #loads = 0;
+    /** @type {import('./session.js').Owner} */
+    #owner;
+    /** @type {() => void} */
+    #onHide = () => {
+        this.#session?.flush(true).catch(() => {});
+    };
+
+    /**
+     * Registers the extension, and in SillyTavern follows the open chat. It resolves, too, when
+     * the server is away; `status` tells.
+     *
+     * @param {ConnectOptions} options
+     * @returns {Promise<ValueTracker>}
+     */
+    static async connect(options) {
+        const tracker = new ValueTracker(options);
+        await tracker.#start();
+        return tracker;
+    }
+
+    /** @param {ConnectOptions} options use `ValueTracker.connect` */
+    constructor({
+        extensionId, url = '/api/plugins/valuetracker', getContext = globalThis.SillyTavern?.getContext ?? null, headers = {},
+        feed = true, follow = true, defaults = {}, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
+    }) {
+        if (typeof extensionId !== 'string' || !extensionId) throw new TypeError('An extensionId is required.');
+        this.#options = { feed, insertionDelayMs, probeMs, plain: Object.keys(headers).length === 0 };
+        this.#defaults = { ...defaults };
+        this.#page = getContext ? new Page(getContext) : null;
+        this.#transport = new Transport({
+            url, extensionId, retryMs,
+            headers: () => ({ ...this.#page?.getContext().getRequestHeaders?.(), ...headers }),
+        });
+        this.#owner = {
+            transport: this.#transport,
+            page: this.#page,
+            follow,
+            client: newId(),
+            emit: (name, argument) => this.#emit(name, argument),
+            lost: (error) => this.#lost(error),
+            later: (late) => this.#late.push(late),
+            tell: (revision) => {
+                if (this.#session) tellTabs({ extensionId, chatId: this.#session.id, revision });
+            },
+        };
+    }
+
+    async #start() {
+        try {
+            await this.#transport.register();
+        } catch (error) {
+            if (!(error instanceof ServerAwayError)) throw error;
+            this.#lost(error);
+        }
+        if (!this.#page) return;
+        this.#events = new Events({ page: this.#page, load: () => this.#load(), session: () => this.#session });
+        globalThis.addEventListener?.('pagehide', this.#onHide);
+        if (this.#page.current()) await this.#load();
+    }
+
+    /** @returns {string} */
+    get extensionId() {
+        return this.#transport.extensionId;
+    }
+
+    /** @returns {'online'|'away'|'closed'} */
+    get status() {
+        return this.#status;
+    }
+
+    // The chat
+
+    /** The open chat, once it is loaded. @returns {Chat} */
+    get chat() {
+        if (!this.#chat) throw new ChatNotLoadedError();
+        return this.#chat;
+    }
+
+    get hasChat() {
+        return this.#chat !== null;
+    }
+
+    /** @returns {Promise<Chat>} the open chat, as soon as one is loaded */
+    async whenChat() {
+        return this.#chat ?? await new Promise((resolve) => {
+            const off = this.on('chat', (chat) => {
+                if (!chat) return;
+                off();
+                resolve(chat);
+            });
+        });
+    }
+
+    /**
+     * Called with each chat that is opened, and with the one that is open; with null when it is closed.
+     *
+     * @param {(chat: any) => any} handler
+     * @param {{defaults?: Record<string, any>}} [options] what absent keys are set to by the load
+     * @returns {() => void} stops it
+     */
+    onChat(handler, { defaults } = {}) {
+        Object.assign(this.#defaults, defaults);
+        this.#chatHandlers.add(handler);
+        if (this.#chat) {
+            for (const [key, value] of Object.entries(defaults ?? {})) if (!(key in this.#chat.state)) this.#chat.state[key] = value;
+            this.#handle(handler, this.#chat);
+        }
+        return () => this.#chatHandlers.delete(handler);
+    }
+
+    /**
+     * @param {(state: any, chat: Chat) => any} fn
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{revision: number, results: any[]}>}
+     */
+    batch(fn, options) {
+        return this.chat.batch(fn, options);
+    }
+
+    /**
+     * Opens a chat where there is no page.
+     *
+     * @param {string} chatId
+     * @param {{parent?: string, messageId?: string, defaults?: Record<string, any>}} [about]
+     * @returns {Promise<Chat>}
+     */
+    async openChat(chatId, { parent, messageId, defaults = {} } = {}) {
+        if (this.#page) throw new ValueTrackerError('In SillyTavern the open chat is the chat.', { code: 'has_page' });
+        await this.#open({ id: chatId, parent, branchedAt: messageId }, defaults);
+        return this.chat;
+    }
+
+    /** SillyTavern shows another chat, or the same one anew. */
+    async #load() {
+        // Nothing of the old chat may be used from here on, whatever happens next.
+        const old = this.#session;
+        const retired = old?.retire();
+        this.#chat = null;
+        this.#session = null;
+        this.#feed?.stop();
+        const load = ++this.#loads;
+        await retired;
+        if (load !== this.#loads || this.#status === 'closed') return;
+        const which = this.#page?.identify() ?? null;
+        if (which) await this.#open(which);
+        else if (old) await this.#announce(null);
+    }
+
+    /**
+     * @param {import('./session.js').Which} which
+     * @param {Record<string, any>} [defaults]
+     */
+    async #open(which, defaults = {}) {
+        const load = ++this.#loads;
+        const old = this.#session;
+        const session = new Session(this.#owner, which, { ...this.#defaults, ...defaults });
+        session.away = this.#status === 'away';
+        if (old) await old.retire();
+        this.#session = session;
+        this.#chat = null;
+        this.#feed?.stop();
+        await session.load();
+        if (load !== this.#loads) return;
+        if (session.stale || !session.isCurrent()) return;
+        this.#chat = new Chat(session, this.#options);
+        this.#listen(session);
+        await this.#announce(this.#chat);
+    }
+
+    /** @param {Chat|null} chat */
+    async #announce(chat) {
+        this.#emit('chat', chat);
+        await Promise.all([...this.#chatHandlers].map((handler) => this.#handle(handler, chat)));
+    }
+
+    /**
+     * @param {(chat: Chat|null) => any} handler
+     * @param {Chat|null} chat
+     */
+    async #handle(handler, chat) {
+        try {
+            await handler(chat);
+        } catch (error) {
+            // Somebody who was still at work on the chat before.
+            if (!(error instanceof StaleChatError)) console.error('[ValueTracker] A chat handler failed.', error);
+        }
+    }
+
+    /** @param {Session} session */
+    #listen(session) {
+        this.#feed?.stop();
+        if (!this.#options.feed || session.away || session.stale) return;
+        this.#feed = new Feed({
+            transport: this.#transport,
+            chatId: session.id,
+            plain: this.#options.plain,
+            since: () => session.mirror.seen,
+            onEvent: (event) => session.run(() => session.mirror.event(event)),
+            onGap: () => session.readAgain('remote'),
+            onFailure: () => this.#probe(),
+        });
+    }
+
+    // The server
+
+    /** @param {unknown} error */
+    #lost(error) {
+        if (this.#status !== 'online') return;
+        console.warn('[ValueTracker] The server is away; values are kept with the chat.', error);
+        this.#status = 'away';
+        if (this.#session) this.#session.away = true;
+        this.#feed?.stop();
+        this.#emit('status', 'away');
+        this.#lookFor(this.#options.probeMs[0]);
+    }
+
+    /** @param {number} pause */
+    #lookFor(pause) {
+        this.#probing = setTimeout(async () => {
+            if (this.#status !== 'away') return;
+            if (await this.#transport.probe()) await this.#returned();
+            if (this.#status === 'away') this.#lookFor(Math.min(pause * 2, this.#options.probeMs[1]));
+        }, pause);
+        /** @type {any} */ (this.#probing).unref?.();
+    }
+
+    async #probe() {
+        if (this.#status === 'online' && !(await this.#transport.probe())) this.#lost(new ServerAwayError('the feed has ended.'));
+    }
+
+    async #returned() {
+        try {
+            await this.#transport.register();
+            while (this.#late.length) {
+                await sendLate(this.#transport, this.#late[0]);
+                this.#late.shift();
+            }
+        } catch (error) {
+            if (error instanceof ServerAwayError) return;
+            this.#emit('error', error);
+            this.#late.shift();
+        }
+        if (this.#status !== 'away') return;
+        this.#status = 'online';
+        const session = this.#session;
+        await session?.back();
+        if (this.#status !== 'online') return;
+        this.#emit('status', 'online');
+        if (session && session === this.#session && this.#chat) this.#listen(session);
+    }
+
+    /**
+     * Any route of the server, with the extension named; writes are idempotent and retried.
+     *
+     * @param {string} method
+     * @param {string} route each segment encoded
+     * @param {import('./transport.js').RequestOptions} [options]
+     * @returns {Promise<import('./transport.js').Answer>}
+     */
+    request(method, route, options) {
+        return this.#transport.request(method, route, options);
+    }
+
+    /**
+     * The values of another extension, to read.
+     *
+     * @param {string} extensionId
+     */
+    reading(extensionId) {
+        const read = async (/** @type {string[]} */ ...segments) => (
+            await this.#transport.request('GET', path('cross-extension', ...segments))).body;
+        return {
+            /** All that a chat holds; null if it is unknown. @param {string} [chatId] */
+            chat: (chatId = this.chat.id) => read('chats', extensionId, chatId, 'state'),
+            /** The chat's own values. @param {string} [chatId] */
+            data: (chatId = this.chat.id) => read('chats', extensionId, chatId, 'data'),
+            instances: () => read('instances', extensionId),
+        };
+    }
+
+    // Events
+
+    /**
+     * @param {EventName} name
+     * @param {(argument: any) => any} handler
+     * @returns {() => void} stops it
+     */
+    on(name, handler) {
+        const handlers = this.#handlers.get(name) ?? new Set();
+        this.#handlers.set(name, handlers.add(handler));
+        return () => handlers.delete(handler);
+    }
+
+    /**
+     * @param {string} name
+     * @param {any} argument
+     */
+    #emit(name, argument) {
+        const handlers = this.#handlers.get(name);
+        if (!handlers?.size) {
+            if (name === 'error') console.error('[ValueTracker]', argument);
+            if (name === 'conflict') console.warn(`[ValueTracker] Conflict at ${argument.key}: ${argument.kept} is kept.`, argument);
+            if (name === 'stale') console.warn('[ValueTracker] Another tab has gone on in this chat; reload it here.');
+            return;
+        }
+        for (const handler of [...handlers]) {
+            try {
+                handler(argument);
+            } catch (error) {
+                console.error('[ValueTracker] A handler failed.', error);
+            }
+        }
+    }
+
+    /** Saves what is open and stops listening. */
+    async close() {
+        this.#loads++;
+        const session = this.#session;
+        this.#events?.stop();
+        this.#feed?.stop();
+        globalThis.removeEventListener?.('pagehide', this.#onHide);
+        if (this.#probing !== null) clearTimeout(this.#probing);
+        await session?.retire();
+        this.#session = null;
+        this.#chat = null;
+        this.#status = 'closed';
+        this.#emit('status', 'closed');
+    }
+}
