@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
-test: check .cache/postgres .cache/sillytavern/ready .cache/chromium
+test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	$(BIN)/python -m pytest
 
 # What is quick: style, types, and that the documentation is the route table's.
@@ -24,7 +24,7 @@ bench: .cache/dev .cache/wrk .cache/postgres
 	$(BIN)/python -m bench
 
 # The same tests with bigger numbers.
-soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium
+soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest
 
 docs: .cache/dev
@@ -79,6 +79,14 @@ SILLYTAVERN := tests/sillytavern/package.json tests/sillytavern/package-lock.jso
 	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(SILLYTAVERN) -newer $@)" && exit; \
 		rm -rf .cache/sillytavern; mkdir .cache/sillytavern; cp $(SILLYTAVERN) .cache/sillytavern; \
 		cd .cache/sillytavern; npm ci --omit=dev --ignore-scripts --no-audit --no-fund; touch ready'
+
+# The types in the comments of the client library are checked.
+TYPESCRIPT := tests/sillytavern/types/package.json tests/sillytavern/types/package-lock.json
+
+.cache/typescript/ready: $(TYPESCRIPT) | .cache/venv
+	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(TYPESCRIPT) -newer $@)" && exit; \
+		rm -rf .cache/typescript; mkdir .cache/typescript; cp $(TYPESCRIPT) .cache/typescript; \
+		cd .cache/typescript; npm ci --ignore-scripts --no-audit --no-fund; touch ready'
 
 # And open it in the system's browser: playwright downloads none.
 .cache/chromium: .cache/venv

@@ -62,7 +62,7 @@ export class Chat {
 
     /** When all that was written so far is saved. @returns {Promise<{revision: number, away: boolean}>} */
     get saved() {
-        return this.#session.saved;
+        return this.#session.saver.saved;
     }
 
     /** The latest revision known here. */
@@ -98,7 +98,7 @@ export class Chat {
      * @returns {Promise<{revision: number, results: any[]}>}
      */
     batch(fn, options = {}) {
-        return this.#session.batch((state) => fn(state, this), options);
+        return this.#session.saver.batch((state) => fn(state, this), options);
     }
 
     /**
@@ -307,7 +307,7 @@ export class Chat {
     async reconcile(anchors) {
         const session = this.#session;
         session.mayWrite();
-        session.flush();
+        session.saver.flush();
         return await session.run(() => (anchors
             ? session.story.tell(anchors.map((one) => ({ ...one, swipe: String(one.swipe ?? '0') })), 'asked')
             : session.story.follow('asked')));

@@ -74,7 +74,7 @@ export class Events {
     async #tell(reason) {
         const session = this.session();
         if (!session || !session.isCurrent()) return;
-        session.flush().catch(() => {});
+        session.saver.flush().catch(() => {});
         await session.run(() => session.story.follow(reason));
         this.#look(session);
     }
@@ -83,7 +83,7 @@ export class Events {
     async #ready() {
         const session = this.session();
         if (!session) return;
-        await session.flush().catch(() => {});
+        await session.saver.flush().catch(() => {});
         await this.#tell('generation');
     }
 

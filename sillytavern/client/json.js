@@ -7,7 +7,6 @@
 
 import { ValueTrackerError } from './errors.js';
 
-/** @typedef {null|boolean|number|string|Json[]|{[key: string]: Json}} Json */
 /** @typedef {{op: string, key?: string, value?: any, by?: number}} Operation */
 
 /** Stands for a value that is not there, which is not null. */
@@ -71,12 +70,12 @@ export function plainJson(value) {
     return copy;
 }
 
-/** @param {unknown} value */
+/** @param {any} value */
 export function isContainer(value) {
     return value !== null && typeof value === 'object';
 }
 
-/** @param {unknown} value */
+/** @param {any} value */
 function isObject(value) {
     return isContainer(value) && !Array.isArray(value);
 }
@@ -150,7 +149,10 @@ function mergePatch(before, after) {
     return patch;
 }
 
-/** @param {any} value */
+/**
+ * @param {any} value
+ * @returns {boolean}
+ */
 function holdsNull(value) {
     return value === null || (isObject(value) && Object.keys(value).some((key) => holdsNull(value[key])));
 }

@@ -10,7 +10,7 @@ import { ABSENT, applied, equalJson, operationsFor } from './json.js';
 /** @typedef {import('./ids.js').Anchor} Anchor */
 /** @typedef {import('./json.js').Operation} Operation */
 /** @typedef {{instanceId: string|null, live: import('./live.js').Live}} Row */
-/** @typedef {{anchor: Anchor|null, actor: string}} Place */
+/** @typedef {{anchor: Anchor|null, actor: 'extension'|'user'}} Place */
 /**
  * @typedef {object} Entry
  * @property {Row} row
@@ -156,6 +156,7 @@ export function changesOf(entries) {
         const rows = key === null ? before : [[key, before]];
         for (const [name, old] of rows) {
             const known = changes.find((change) => change.instanceId === row.instanceId && change.key === name);
+            /** @type {{instanceId: string|null, key: string, before?: any, after?: any}} */
             const change = known ?? { instanceId: row.instanceId, key: name, ...(old === ABSENT ? {} : { before: old }) };
             delete change.after;
             if (after !== ABSENT) change.after = after;

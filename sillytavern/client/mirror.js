@@ -19,6 +19,8 @@ export class Mirror {
     seen = 0;
     /** Revisions that are ours, until the feed has told of them. @type {Set<number>} */
     #own = new Set();
+    /** Revisions that are ours if they are about series or processed ids: a write that changed nothing answers the latest. @type {Set<number>} */
+    #perhaps = new Set();
     /** The revision at which we last replaced a key without looking. @type {Map<string, number>} */
     #replaced = new Map();
     /** @type {any} what `open` or `state` last said */
@@ -36,6 +38,12 @@ export class Mirror {
         else if (revision > this.seen) this.#own.add(revision);
         session.revision = Math.max(session.revision, revision);
         session.owner.tell(revision);
+    }
+
+    /** @param {number} revision what a write beside the values answered */
+    perhapsMine(revision) {
+        if (revision > this.seen) this.#perhaps.add(revision);
+        this.session.owner.tell(revision);
     }
 
     /**
@@ -150,6 +158,7 @@ export class Mirror {
         this.seen = event.revision;
         session.revision = Math.max(session.revision, event.revision);
         if (this.#own.delete(event.revision)) return false;
+        if (this.#perhaps.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return false;
         let source = 'remote';
         let again = false;
         let moved = event.changes.length === 0;
@@ -185,7 +194,7 @@ export class Mirror {
             after = Object.hasOwn(body, key) ? body[key] : ABSENT;
         }
         const replaced = (this.#replaced.get(`${instanceId ?? ''}\n${key}`) ?? 0) > revision;
-        if (replaced || session.isPending(row, key)) {
+        if (replaced || session.saver.isPending(row, key)) {
             const mine = row.live.copy(key);
             const same = mine === after || (mine !== ABSENT && after !== ABSENT && equalJson(mine, after));
             if (!same) this.conflict(instanceId, key, mine, after, 'mine', revision);
@@ -239,7 +248,7 @@ export class Mirror {
      * @param {Change[]} changes
      */
     #put(row, key, value, changes) {
-        if (this.session.isPending(row, key)) return;
+        if (this.session.saver.isPending(row, key)) return;
         const before = row.live.copy(key);
         if (before === value || (before !== ABSENT && value !== ABSENT && equalJson(before, value))) return;
         row.live.put(key, value);

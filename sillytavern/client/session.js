@@ -9,15 +9,14 @@
 import { Away, settle } from './away.js';
 import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js';
 import { hasMessage, identify, placeNow } from './ids.js';
-import { ABSENT, newId } from './json.js';
-import { Ledger, changesOf, operationsOf } from './ledger.js';
+import { ABSENT } from './json.js';
 import { Mirror } from './mirror.js';
+import { MOST_OPERATIONS, Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
-import { Instance, Values } from './values.js';
+import { Values } from './values.js';
 
 /** @typedef {import('./values.js').WriteOptions} WriteOptions */
-/** @typedef {import('./ledger.js').Entry} Entry */
 /** @typedef {import('./ids.js').Anchor} Anchor */
 /**
  * What a session needs of the tracker it belongs to.
@@ -36,8 +35,6 @@ import { Instance, Values } from './values.js';
 /** A route below the chat's, or one of its own. @typedef {string|{from: string}} Route */
 /** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string}} Which */
 
-const MOST_OPERATIONS = 1000;
-
 export class Session {
     /** @type {Map<string|null, Values>} */
     rows = new Map();
@@ -49,22 +46,8 @@ export class Session {
     stale = false;
     revision = 0;
 
-    #ledger = new Ledger();
-    /** Taken from the ledger, and not yet answered. @type {Entry[][]} */
-    #parcels = [];
-    /** Sent, and we do not know whether it arrived. @type {Late[]} */
-    #unanswered = [];
     /** @type {Promise<any>} */
     #tail = Promise.resolve();
-    /** @type {ReturnType<typeof setTimeout>|null} */
-    #timer = null;
-    /** @type {PromiseWithResolvers|null} */
-    #waiter = null;
-    /** @type {Promise<{revision: number, away: boolean}>|null} */
-    #saving = null;
-    /** @type {WriteOptions|null} */
-    #batch = null;
-    #depth = 0;
 
     /**
      * @param {Owner} owner
@@ -81,6 +64,7 @@ export class Session {
         this.kept = new Away(owner.transport.extensionId, () => owner.page?.kept() ?? memory);
         this.mirror = new Mirror(this);
         this.story = new Story(this);
+        this.saver = new Saver(this);
         this.rows.set(null, new Values(this, null, {}));
     }
 
@@ -113,40 +97,12 @@ export class Session {
         return !page || hasMessage(page.messages, messageId);
     }
 
-    // Writing
-
-    /**
-     * Somebody is about to write to a key of the state.
-     *
-     * @param {Values} row
-     * @param {string} key
-     * @param {boolean} assigned
-     */
-    written(row, key, assigned) {
-        this.mayWrite();
-        this.#ledger.write(row, key, assigned, this.place());
-        this.#schedule();
-    }
-
-    /**
-     * @param {Values} row
-     * @param {import('./json.js').Operation} operation
-     * @param {WriteOptions} [options]
-     * @returns {Promise<any>}
-     */
-    operate(row, operation, options) {
-        this.mayWrite();
-        const result = this.#ledger.operate(row, operation, this.place(options));
-        this.#schedule();
-        return result;
-    }
-
     /**
      * @param {WriteOptions} [options]
      * @returns {import('./ledger.js').Place}
      */
     place(options) {
-        const { anchor, actor = 'extension' } = options ?? this.#batch ?? {};
+        const { anchor, actor = 'extension' } = options ?? this.saver.batchPlace ?? {};
         if (anchor === undefined) return { anchor: actor === 'user' ? null : this.#anchorNow(), actor };
         return { anchor: anchor === null ? null : this.anchorOf(anchor), actor };
     }
@@ -177,83 +133,7 @@ export class Session {
         return { messageId, swipe };
     }
 
-    /**
-     * @param {(state: any) => any} fn
-     * @param {WriteOptions} options
-     */
-    async batch(fn, options) {
-        this.mayWrite();
-        // The place is that of the beginning, also if the story goes on meanwhile.
-        const place = this.place(options);
-        if (this.#depth === 0) this.flush();
-        const outer = this.#batch;
-        const mark = this.#ledger.mark();
-        this.#batch = place;
-        this.#depth++;
-        try {
-            await fn(this.rows.get(null)?.live.state);
-        } catch (error) {
-            this.#ledger.undo(mark);
-            throw error;
-        } finally {
-            this.#depth--;
-            this.#batch = outer;
-        }
-        if (this.#depth > 0) return { revision: this.revision, results: [] };
-        this.mayRead();
-        return await this.flush();
-    }
-
-    #schedule() {
-        this.#waiter ??= withResolvers();
-        if (this.#timer === null && this.#depth === 0) this.#timer = setTimeout(() => this.flush(), 0);
-    }
-
-    /** @returns {Promise<{revision: number, away: boolean}>} */
-    get saved() {
-        this.mayRead();
-        if (this.#depth > 0) {
-            throw new ValueTrackerError('A batch is saved when it ends: await what it returns.', { code: 'in_batch' });
-        }
-        return this.#waiter?.promise ?? this.#saving ?? Promise.resolve({ revision: this.revision, away: this.away });
-    }
-
-    /**
-     * Sends what was written. → what the server says of it.
-     *
-     * @param {boolean} [keepalive] the page is about to close
-     * @returns {Promise<any>}
-     */
-    flush(keepalive = false) {
-        if (this.#timer !== null) clearTimeout(this.#timer);
-        this.#timer = null;
-        if (this.#ledger.empty || this.#depth > 0) return this.#saving ?? Promise.resolve({ revision: this.revision, results: [] });
-        const waiter = this.#waiter ?? withResolvers();
-        this.#waiter = null;
-        const parcel = this.#ledger.take();
-        this.#parcels.push(parcel);
-        const changes = changesOf(parcel);
-        if (changes.length && !this.stale) this.owner.emit('change', { source: 'local', changes, revision: this.revision });
-        const saving = this.run(() => this.#send(parcel, keepalive)).finally(() => {
-            this.#parcels.splice(this.#parcels.indexOf(parcel), 1);
-            if (this.#saving === saving) this.#saving = null;
-        });
-        this.#saving = saving;
-        saving.then(waiter.resolve, waiter.reject);
-        return saving;
-    }
-
-    /**
-     * Whether a key has writes the server has not answered.
-     *
-     * @param {Values} row
-     * @param {string} key
-     */
-    isPending(row, key) {
-        return this.#ledger.holds(row, key)
-            || this.#parcels.some((parcel) => parcel.some((entry) => !entry.done && entry.row === row
-                && (entry.key === key || entry.key === null)));
-    }
+    // One thing after the other
 
     /**
      * Runs something when all before it is done.
@@ -267,81 +147,6 @@ export class Session {
         this.#tail = done.catch(() => {});
         done.catch(() => {});
         return done;
-    }
-
-    /**
-     * @param {Entry[]} parcel
-     * @param {boolean} keepalive
-     */
-    async #send(parcel, keepalive) {
-        if (!this.away && !keepalive) await this.story.follow('save');
-        /** @type {any[]} */
-        const results = [];
-        /** @type {unknown} */
-        let refusal = null;
-        let hidden = false;
-        for (const { actor, entries, operations } of groupsOf(parcel)) {
-            if (this.away) {
-                await this.#keep(entries);
-                continue;
-            }
-            if (operations.length === 0) {
-                for (const entry of entries) entry.resolve?.({});
-                continue;
-            }
-            const key = newId();
-            try {
-                const answer = await this.callInLane('POST', '/batch', {
-                    body: { operations: operations.map(({ operation }) => operation) }, key, keepalive, headers: headersOf({ actor }),
-                });
-                for (const entry of entries) entry.done = true;
-                hidden ||= answer.headers.get('x-live') === 'false';
-                this.mirror.answered(operations, answer.body);
-                results.push(...answer.body.results);
-            } catch (error) {
-                for (const entry of entries) entry.done = true;
-                if (error instanceof ServerAwayError) {
-                    this.lose(error);
-                    await this.#keep(entries, { chatId: this.id, operations: operations.map(({ operation }) => operation), actor, key });
-                } else {
-                    refusal ??= error;
-                    for (const entry of entries) entry.reject?.(error);
-                }
-            }
-        }
-        // A write to a hidden place has no effect; one that was refused none either.
-        if ((hidden || refusal) && !this.stale && !this.away) await this.mirror.readAgain('remote');
-        if (refusal) {
-            this.owner.emit('error', refusal);
-            throw refusal;
-        }
-        if (!this.away) this.owner.emit('saved', { revision: this.revision });
-        return { revision: this.revision, away: this.away, results };
-    }
-
-    /**
-     * @param {Entry[]} entries
-     * @param {Late} [sent] the request of which we do not know whether it arrived
-     */
-    async #keep(entries, sent) {
-        if (this.stale) {
-            // SillyTavern has put the metadata of another chat in the place of ours.
-            for (const { actor, operations } of sent ? [] : groupsOf(entries)) {
-                this.owner.later({ chatId: this.id, operations: operations.map(({ operation }) => operation), actor, key: newId() });
-            }
-            if (sent) this.owner.later(sent);
-        } else {
-            if (sent) this.#unanswered.push(sent);
-            this.kept.record(entries, this.opened !== null, (id) => {
-                const row = /** @type {Instance} */ (this.rows.get(id));
-                return { id, characterId: row.characterId, name: row.name };
-            });
-            await this.owner.page?.save();
-        }
-        for (const entry of entries) {
-            entry.done = true;
-            entry.resolve?.(entry.after === ABSENT ? {} : { value: entry.after });
-        }
     }
 
     // Talking to the server
@@ -393,13 +198,14 @@ export class Session {
         this.mayWrite();
         const place = this.place(options);
         this.#beThere();
-        this.flush();
+        this.saver.flush();
         return await this.run(async () => {
             await this.story.follow('save');
             this.#beThere();
             try {
                 const answer = await this.callInLane(method, route, { body, headers: headersOf(place) });
-                this.owner.tell(this.revision);
+                if (place.anchor) this.story.written();
+                this.mirror.perhapsMine(Number(answer.headers.get('x-revision')));
                 return answer.body;
             } catch (error) {
                 if (error instanceof ServerAwayError) this.lose(error);
@@ -415,7 +221,7 @@ export class Session {
      */
     async read(route, query) {
         this.mayRead();
-        await this.flush().catch(() => {});
+        await this.saver.flush().catch(() => {});
         this.#beThere();
         const { body } = await this.owner.transport.request('GET', this.#at(route), { query });
         this.mayRead();
@@ -465,8 +271,8 @@ export class Session {
         await this.run(async () => {
             if (!this.away || this.stale) return;
             try {
-                for (const late of this.#unanswered) await sendLate(this.owner.transport, late);
-                this.#unanswered = [];
+                for (const late of this.saver.unanswered) await sendLate(this.owner.transport, late);
+                this.saver.unanswered = [];
                 const body = await this.open();
                 this.mirror.take(body, this.kept.find()?.rows ?? []);
                 this.away = false;
@@ -510,7 +316,7 @@ export class Session {
 
     /** The chat is no longer open: nothing may be read or written, and what was written is sent. */
     async retire() {
-        const sent = this.flush();
+        const sent = this.saver.flush();
         this.stale = true;
         await sent.catch(() => {});
         await this.#tail;
@@ -523,38 +329,4 @@ export class Session {
  */
 export async function sendLate(transport, { chatId, operations, actor, key }) {
     await transport.request('POST', `${path('chats', chatId)}/batch`, { body: { operations }, key, headers: headersOf({ actor }) });
-}
-
-/**
- * Runs of entries by one actor, no more than a request may hold.
- *
- * @param {Entry[]} parcel
- */
-function groupsOf(parcel) {
-    /** @typedef {{operation: any, entry: Entry}} Sent */
-    /** @type {Array<{actor: string, entries: Entry[], operations: Sent[]}>} */
-    const groups = [];
-    for (const entry of parcel) {
-        const operations = operationsOf(entry).map((operation) => ({ operation, entry }));
-        const last = groups.at(-1);
-        if (last && last.actor === entry.place.actor && last.operations.length + operations.length <= MOST_OPERATIONS) {
-            last.entries.push(entry);
-            last.operations.push(...operations);
-        } else {
-            groups.push({ actor: entry.place.actor, entries: [entry], operations });
-        }
-    }
-    return groups;
-}
-
-/** @typedef {{promise: Promise<any>, resolve: (value: any) => void, reject: (error: unknown) => void}} PromiseWithResolvers */
-
-/** @returns {PromiseWithResolvers} */
-function withResolvers() {
-    /** @type {any} */
-    const made = {};
-    made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
-    // Whoever does not wait hears of a failure by the `error` event.
-    made.promise.catch(() => {});
-    return made;
 }

@@ -10,7 +10,9 @@ const TRIES = 4;
 
 export class Story {
     /** The chain as last told, with and without the hashes of its texts. */
-    #told = { places: '[]', texts: '[]' };
+    #told = { chain: /** @type {import('./ids.js').Link[]} */ ([]), places: '[]', texts: '[]' };
+    /** Whether something was written to a message since: the server does not know the text it was written for. */
+    #written = false;
     /** Whether a message was left out since a swipe of it is being generated. */
     open = false;
 
@@ -38,8 +40,17 @@ export class Story {
         // SillyTavern empties the chat before it loads it anew; only a deletion means it.
         const emptied = chain.length === 0 && reason !== 'delete' && reason !== 'load';
         if ((!differs && reason !== 'load') || emptied) return null;
-        this.#told = { places, texts };
+        const { chain: before, places: same } = this.#told;
+        this.#told = { chain, places, texts };
+        // An edit can only be told from the text before it.
+        if (this.#written && places === same && reason !== 'load') await this.#send(before);
+        this.#written = false;
         return await this.tell(chain, reason);
+    }
+
+    /** Something was written to a message. */
+    written() {
+        this.#written = true;
     }
 
     /**
@@ -48,6 +59,13 @@ export class Story {
      * @returns {Promise<any>} the report, or null
      */
     async tell(chain, reason) {
+        const report = await this.#send(chain);
+        if (report) this.session.owner.emit('reconciled', { reason, ...report });
+        return report;
+    }
+
+    /** @param {import('./ids.js').Link[]} chain */
+    async #send(chain) {
         const { session } = this;
         const { owner, mirror } = session;
         for (let tries = 1; ; tries++) {
@@ -59,7 +77,6 @@ export class Story {
                 mirror.seen = Math.max(mirror.seen, body.revision);
                 mirror.mine(body.revision);
                 mirror.reconciled(body);
-                owner.emit('reconciled', { reason, ...body });
                 return body;
             } catch (error) {
                 if (error instanceof ServerAwayError) {

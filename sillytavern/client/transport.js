@@ -13,7 +13,7 @@ import { newId } from './json.js';
  * @typedef {object} RequestOptions
  * @property {any} [body]
  * @property {Record<string, string|number|boolean|null|undefined>} [query]
- * @property {Record<string, string|undefined>} [headers]
+ * @property {Record<string, string>} [headers]
  * @property {string} [key] the idempotency key; made up for writes if not said
  * @property {boolean} [once] do not try again
  * @property {boolean} [keepalive] let it outlive the page
@@ -53,7 +53,7 @@ export class Transport {
         for (const name of Object.keys(sent)) if (name.toLowerCase() === 'content-type') delete sent[name];
         if (body !== undefined) sent['Content-Type'] = TYPE;
         if (write) sent['Idempotency-Key'] = key ?? newId();
-        for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent[name] = value;
+        Object.assign(sent, headers);
         const init = {
             method, headers: sent, keepalive, cache: /** @type {RequestCache} */ ('no-store'),
             body: body === undefined ? undefined : JSON.stringify(body),
@@ -154,14 +154,13 @@ export function path(...segments) {
  * Anchor, actor and session as headers; text in headers is percent-encoded.
  *
  * @param {{anchor?: {messageId: string, swipe: string}|null, actor?: string, session?: string|null, ifMatch?: number}} about
- * @returns {Record<string, string|undefined>}
+ * @returns {Record<string, string>}
  */
 export function headersOf({ anchor, actor, session, ifMatch }) {
     return {
-        'x-message-id': anchor ? encodeURIComponent(anchor.messageId) : undefined,
-        'x-swipe-id': anchor ? encodeURIComponent(anchor.swipe) : undefined,
-        'x-actor': actor && actor !== 'extension' ? actor : undefined,
-        'x-session': session ?? undefined,
-        'If-Match': ifMatch === undefined ? undefined : `"${ifMatch}"`,
+        ...(anchor ? { 'x-message-id': encodeURIComponent(anchor.messageId), 'x-swipe-id': encodeURIComponent(anchor.swipe) } : {}),
+        ...(actor && actor !== 'extension' ? { 'x-actor': actor } : {}),
+        ...(session ? { 'x-session': session } : {}),
+        ...(ifMatch === undefined ? {} : { 'If-Match': `"${ifMatch}"` }),
     };
 }

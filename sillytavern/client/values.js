@@ -30,7 +30,7 @@ export class Values {
         /** For the library itself: what the values are, without asking whether they may be read. */
         this.live = new Live(data, {
             onRead: () => session.mayRead(),
-            onWrite: (key, assigned) => session.written(this, key, assigned),
+            onWrite: (key, assigned) => session.saver.written(this, key, assigned),
         });
         // Not to be seen when somebody lists the properties.
         Object.defineProperty(this, 'live', { enumerable: false });
@@ -49,7 +49,7 @@ export class Values {
      * @returns {Promise<{value: any}>}
      */
     set(key, value, options) {
-        return this.#session.operate(this, { op: 'set', key, value }, options);
+        return this.#session.saver.operate(this, { op: 'set', key, value }, options);
     }
 
     /**
@@ -58,7 +58,7 @@ export class Values {
      * @returns {Promise<{removed: boolean}>}
      */
     remove(key, options) {
-        return this.#session.operate(this, { op: 'remove', key }, options);
+        return this.#session.saver.operate(this, { op: 'remove', key }, options);
     }
 
     /**
@@ -71,7 +71,7 @@ export class Values {
      */
     increment(key, by = 1, options) {
         if (!Number.isFinite(by)) throw new TypeError(`${by} is not a number to add.`);
-        return this.#session.operate(this, { op: 'increment', key, by }, options);
+        return this.#session.saver.operate(this, { op: 'increment', key, by }, options);
     }
 
     /**
@@ -83,7 +83,7 @@ export class Values {
      * @returns {Promise<{value: any[]}>}
      */
     append(key, value, options) {
-        return this.#session.operate(this, { op: 'append', key, value }, options);
+        return this.#session.saver.operate(this, { op: 'append', key, value }, options);
     }
 
     /**
@@ -95,7 +95,7 @@ export class Values {
      * @returns {Promise<{added: boolean}>}
      */
     addToSet(key, value, options) {
-        return this.#session.operate(this, { op: 'addToSet', key, value }, options);
+        return this.#session.saver.operate(this, { op: 'addToSet', key, value }, options);
     }
 
     /**
@@ -107,7 +107,7 @@ export class Values {
      * @returns {Promise<{value: any[]}>}
      */
     pull(key, value, options) {
-        return this.#session.operate(this, { op: 'pull', key, value }, options);
+        return this.#session.saver.operate(this, { op: 'pull', key, value }, options);
     }
 
     /**
@@ -119,7 +119,7 @@ export class Values {
      * @returns {Promise<{value: any}>}
      */
     merge(key, value, options) {
-        return this.#session.operate(this, { op: 'merge', key, value }, options);
+        return this.#session.saver.operate(this, { op: 'merge', key, value }, options);
     }
 
     /**
@@ -129,7 +129,7 @@ export class Values {
      * @returns {Promise<{removedCount: number}>}
      */
     clear(options) {
-        return this.#session.operate(this, { op: 'clear' }, options);
+        return this.#session.saver.operate(this, { op: 'clear' }, options);
     }
 }
 

@@ -64,7 +64,7 @@ export class ValueTracker {
     #owner;
     /** @type {() => void} */
     #onHide = () => {
-        this.#session?.flush(true).catch(() => {});
+        this.#session?.saver.flush(true).catch(() => {});
     };
 
     /**
@@ -82,7 +82,7 @@ export class ValueTracker {
 
     /** @param {ConnectOptions} options use `ValueTracker.connect` */
     constructor({
-        extensionId, url = '/api/plugins/valuetracker', getContext = globalThis.SillyTavern?.getContext ?? null, headers = {},
+        extensionId, url = '/api/plugins/valuetracker', getContext = /** @type {any} */ (globalThis).SillyTavern?.getContext ?? null, headers = {},
         feed = true, follow = true, defaults = {}, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
     }) {
         if (typeof extensionId !== 'string' || !extensionId) throw new TypeError('An extensionId is required.');

@@ -9,11 +9,12 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { Refusal } = require('./refusals');
 
-const ROUTE = '/client/valuetracker.js';
+/** `valuetracker.js`, and the modules beside it that it imports. */
+const ROUTE = /^\/client\/([a-z]+\.js)$/;
 
 /** @param {import('node:http').IncomingMessage} req */
 function isClientFile(req) {
-    return (req.method === 'GET' || req.method === 'HEAD') && req.url?.split('?')[0] === ROUTE;
+    return (req.method === 'GET' || req.method === 'HEAD') && ROUTE.test(req.url?.split('?')[0] ?? '');
 }
 
 /**
@@ -24,7 +25,8 @@ function isClientFile(req) {
 async function sendClientFile(req, res, folder) {
     let bytes;
     try {
-        bytes = await fs.promises.readFile(path.join(folder, 'client', 'valuetracker.js'));
+        const [, name] = ROUTE.exec(req.url?.split('?')[0] ?? '') ?? [];
+        bytes = await fs.promises.readFile(path.join(folder, 'client', name));
     } catch {
         throw new Refusal(404, 'not_found', 'The client library is not installed.', 'Run `valuetracker sillytavern install` again.');
     }

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const PYTHON = process.env.VALUETRACKER_PYTHON ?? join(ROOT, '.venv', 'bin', 'python');
+const PYTHON = process.env.VALUETRACKER_TEST_PYTHON ?? join(ROOT, '.venv', 'bin', 'python');
 const READY = /listening on (http:\/\/127\.0\.0\.1:(\d+))/;
 
 export class Server {

@@ -1,0 +1,296 @@
+/**
+ * Values follow what happens in SillyTavern.
+ */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { begin, heard, reply } from './begin.js';
+import { until } from './server.js';
+
+test('a reply sets a value, a new swipe sees the old one, and swiping back brings it back', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+
+    let seen;
+    tavern.model = () => { seen = vt.chat.state.hp; return 'Another.'; };
+    await tavern.swipe();
+    assert.equal(seen, 50);
+    vt.chat.state.hp = 47;
+    await vt.chat.saved;
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.state.hp, 45);
+    await tavern.swipeTo(1);
+    assert.equal(vt.chat.state.hp, 47);
+});
+
+test('a person\'s edit survives a swipe, and increments are counted again', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { gold: 100 } });
+    await reply(tavern, vt, () => vt.chat.increment('gold', -30));
+
+    await vt.chat.increment('gold', 10, { actor: 'user' });
+    assert.equal(vt.chat.state.gold, 80);
+    await tavern.swipe();
+    assert.equal(vt.chat.state.gold, 110);
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.state.gold, 80);
+});
+
+test('a swipe takes back just what its message did to an object', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { outfit: { top: 'coat' }, bag: ['rope'] } });
+    await reply(tavern, vt, (state) => { state.outfit.hat = 'cap'; state.bag.push('lamp'); });
+    await vt.chat.edit((state) => { state.outfit.shoes = 'boots'; state.bag.push('map'); });
+
+    await tavern.swipe();
+
+    assert.deepEqual(vt.chat.snapshot().data, { outfit: { top: 'coat', shoes: 'boots' }, bag: ['rope', 'map'] });
+});
+
+test('regenerating five times does not compound', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp -= 5; });
+    for (let times = 0; times < 5; times++) {
+        tavern.model = () => { assert.equal(vt.chat.state.hp, 50); return 'Again.'; };
+        await tavern.regenerate();
+        vt.chat.state.hp -= 5;
+        await vt.chat.saved;
+    }
+    assert.equal(vt.chat.state.hp, 45);
+});
+
+test('deleting the last messages brings back values, series and processed ids', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, async (state) => { state.hp = 40; await vt.chat.series('recap').add('one'); });
+    await reply(tavern, vt, async (state) => {
+        state.hp = 30;
+        await vt.chat.series('recap').add('two');
+        await vt.chat.processed('recaps').mark('two');
+    });
+
+    await tavern.deleteLast(2);
+
+    assert.equal(vt.chat.state.hp, 40);
+    assert.equal((await vt.chat.series('recap').current()).content, 'one');
+    assert.deepEqual(await vt.chat.processed('recaps').list(), []);
+    await tavern.deleteLast(3);
+    assert.equal(vt.chat.state.hp, 50);
+    assert.equal(await vt.chat.series('recap').current(), null);
+});
+
+test('deleting a message in the middle takes back what it did', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { gold: 10 } });
+    await reply(tavern, vt, () => vt.chat.increment('gold', 5));
+    await reply(tavern, vt, () => vt.chat.increment('gold', 7));
+
+    await tavern.deleteMessage(2);
+
+    assert.equal(vt.chat.state.gold, 17);
+});
+
+test('deleting the visible swipe shows the values of the one that takes its place', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+    await tavern.swipe();
+    vt.chat.state.hp = 47;
+    await vt.chat.saved;
+    await tavern.swipe();
+    vt.chat.state.hp = 49;
+    await vt.chat.saved;
+
+    await tavern.deleteSwipe(2);
+    assert.equal(vt.chat.state.hp, 47);
+    await tavern.deleteSwipe(0);
+    assert.equal(vt.chat.state.hp, 47);
+    assert.equal(tavern.chat.at(-1).swipes.length, 1);
+});
+
+test('an edit of the text keeps the values and tells that the message is stale', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+    await vt.chat.reconcile();
+    const reports = heard(vt, 'reconciled');
+
+    await tavern.edit(2, 'Something else.');
+
+    assert.equal(vt.chat.state.hp, 45);
+    assert.deepEqual(reports.at(-1).reason, 'edit');
+    assert.deepEqual(reports.at(-1).stale, [vt.chat.messageId(2)]);
+});
+
+test('a swipe that comes to nothing brings the old value back', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+
+    await tavern.swipeInVain();
+
+    await until(() => vt.chat.state.hp === 45);
+});
+
+test('a tool call belongs to the reply that comes of it', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+
+    await tavern.sendWithTool('Hit me.', async () => {
+        vt.chat.state.hp = 45;
+        await vt.chat.saved;
+    });
+    assert.equal(vt.chat.state.hp, 45);
+    const { items } = await vt.chat.history({ key: 'hp' });
+    assert.equal(items[0].anchor.messageId, vt.chat.messageId(tavern.chat.length - 1));
+
+    let seen;
+    tavern.model = () => { seen = vt.chat.state.hp; return 'Another.'; };
+    await tavern.swipe();
+    assert.equal(seen, 50);
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.state.hp, 45);
+});
+
+test('what was written for a reply that never came is taken back', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await tavern.send('Go on.');
+    const { eventSource, eventTypes } = tavern;
+
+    await eventSource.emit(eventTypes.GENERATION_AFTER_COMMANDS, 'normal', {}, false);
+    vt.chat.state.hp = 45;
+    await vt.chat.saved;
+    assert.equal(vt.chat.state.hp, 45);
+    await eventSource.emit(eventTypes.GENERATION_STOPPED);
+
+    assert.equal(vt.chat.state.hp, 50);
+});
+
+test('a streamed reply has one identity from its first piece on', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await tavern.stream(['One ', 'two.'], { between: () => { vt.chat.state.hp -= 1; } });
+    assert.equal(vt.chat.state.hp, 48);
+    const first = vt.chat.anchor(1);
+
+    await tavern.stream(['Three ', 'four.'], { swipe: true, between: () => { vt.chat.state.hp -= 10; } });
+    assert.equal(vt.chat.state.hp, 30);
+    const second = vt.chat.anchor(1);
+
+    assert.equal(second.messageId, first.messageId);
+    assert.notEqual(second.swipe, first.swipe);
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.state.hp, 48);
+    await tavern.swipeTo(1);
+    assert.equal(vt.chat.state.hp, 30);
+});
+
+test('dry runs, quiet prompts and continuations do not move writes elsewhere', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await tavern.send('Go on.');
+    const last = vt.chat.anchor(2);
+    const { eventSource, eventTypes } = tavern;
+
+    await eventSource.emit(eventTypes.GENERATION_AFTER_COMMANDS, 'normal', {}, true);
+    assert.deepEqual(vt.chat.anchor(), last);
+    for (const type of ['quiet', 'impersonate', 'continue']) {
+        await eventSource.emit(eventTypes.GENERATION_AFTER_COMMANDS, type, {}, false);
+        assert.deepEqual(vt.chat.anchor(), last);
+    }
+});
+
+test('a branch has the values of its message, and both go on alone', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    await reply(tavern, vt, (state) => { state.hp = 30; });
+    const parent = vt.chat.id;
+
+    await tavern.branch(2);
+    assert.notEqual(vt.chat.id, parent);
+    assert.equal(vt.chat.origin.chatId, parent);
+    assert.equal(vt.chat.state.hp, 40);
+    await tavern.swipe();
+    assert.equal(vt.chat.state.hp, 50);
+    vt.chat.state.hp = 20;
+    await vt.chat.saved;
+
+    await tavern.open('Tale');
+    assert.equal(vt.chat.id, parent);
+    assert.equal(vt.chat.state.hp, 30);
+});
+
+test('a branch at another swipe has that swipe\'s values', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    await tavern.swipe();
+    vt.chat.state.hp = 30;
+    await vt.chat.saved;
+
+    await tavern.branch(2, { swipe: 0 });
+
+    assert.equal(vt.chat.state.hp, 40);
+});
+
+test('a renamed chat keeps its values', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    const { id } = vt.chat;
+
+    await tavern.rename('The same tale');
+
+    assert.equal(vt.chat.id, id);
+    assert.equal(vt.chat.state.hp, 40);
+    await tavern.swipe();
+    assert.equal(vt.chat.state.hp, 50);
+});
+
+test('a new group\'s greetings do not touch the chat that was open', async (t) => {
+    const { server, tavern, vt, extensionId } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    const { id } = vt.chat;
+
+    await tavern.openGroup('A meeting');
+    assert.notEqual(vt.chat.id, id);
+    vt.chat.state.hp = 7;
+    await vt.chat.saved;
+    await reply(tavern, vt, (state) => { state.hp = 6; });
+    await tavern.swipe();
+    assert.equal(vt.chat.state.hp, 7);
+
+    assert.deepEqual(await server.ask(extensionId, `/chats/${id}/data`), { hp: 40 });
+    await tavern.open('Tale');
+    assert.equal(vt.chat.state.hp, 40);
+});
+
+test('a chat that is emptied for a reload keeps its values', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    const reports = heard(vt, 'reconciled');
+
+    const reloaded = tavern.reload();
+    vt.chat.state.mood = 'calm';
+    await reloaded;
+
+    assert.equal(vt.chat.state.hp, 40);
+    assert.equal(vt.chat.state.mood, 'calm');
+    assert.deepEqual(reports.filter(({ dormant, revived }) => dormant || revived), []);
+});
+
+test('a message that was moved without an event is noticed at the next save', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    const reports = heard(vt, 'reconciled');
+    await tavern.move(1, 2);
+
+    vt.chat.state.mood = 'calm';
+    await vt.chat.saved;
+
+    assert.equal(reports.length, 1);
+    assert.equal(vt.chat.state.hp, 40);
+});
+
+test('the state as of a message, and a checkpoint there', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    await reply(tavern, vt, (state) => { state.hp = 30; });
+
+    assert.deepEqual((await vt.chat.at({ message: 2 })).data, { hp: 40 });
+    const made = await vt.chat.checkpoints.create({ name: 'before', message: 2 });
+    assert.equal(made.messageId, vt.chat.messageId(2));
+    assert.equal((await vt.chat.checkpoints.restore('before', { dryRun: true })).changed, 1);
+    assert.equal(vt.chat.state.hp, 30);
+    await vt.chat.checkpoints.restore('before');
+    assert.equal(vt.chat.state.hp, 40);
+});
