@@ -31,13 +31,25 @@ function readBody(req) {
         if (type !== 'application/json') {
             throw unsupported('forms');
         }
-        return { bytes: serialise(req.body) };
+        return isMissing(req) ? {} : { bytes: serialise(req.body) };
     }
     const length = req.headers['content-length'];
     if (req.headers['transfer-encoding'] === undefined && (length === undefined || Number(length) === 0)) {
         return length === undefined ? {} : { length: '0' };
     }
     return { stream: true, length: req.headers['transfer-encoding'] === undefined ? length : undefined };
+}
+
+/**
+ * SillyTavern takes no bytes at all for `{}`, and an empty object may mean to clear everything.
+ * Where it cannot be seen that there were bytes, there were none.
+ * @param {any} req
+ */
+function isMissing(req) {
+    const empty = req.body !== null && typeof req.body === 'object' && !Array.isArray(req.body)
+        && Object.keys(req.body).length === 0;
+    const coded = !/^(identity)?$/i.test(String(req.headers['content-encoding'] ?? '').trim());
+    return empty && (coded || !(Number(req.headers['content-length']) > 0));
 }
 
 /** @param {string} what */

@@ -42,10 +42,7 @@ class Forwarder {
      * @param {import('./body').Body} body
      */
     async forward(req, res, person, body) {
-        // An absolute target names a host of its own, which nobody has looked at.
-        if (!req.url?.startsWith('/')) {
-            throw new Refusal(400, 'malformed_request', 'The request does not name a path.');
-        }
+        const path = PREFIX + rawPath(req);
         for (let attempt = 1; !res.destroyed; attempt += 1) {
             const target = await this.available();
             const agent = attempt === 1 ? this.#agent : this.#fresh;
@@ -53,7 +50,7 @@ class Forwarder {
                 host: target.host,
                 port: target.port,
                 method: req.method,
-                path: PREFIX + req.url,
+                path,
                 headers: outgoing(req.rawHeaders, body, person, target.secret),
                 agent,
             }, body);
@@ -168,6 +165,20 @@ class Forwarder {
             }
         });
     }
+}
+
+/**
+ * What was asked below the mount, as it was sent. (`req.url` lacks one of two slashes.)
+ * @param {any} req
+ * @returns {string}
+ */
+function rawPath(req) {
+    const whole = String(req.originalUrl ?? req.url);
+    // An absolute target names a host of its own, which nobody has looked at.
+    if (!whole.startsWith('/')) {
+        throw new Refusal(400, 'malformed_request', 'The request does not name a path.');
+    }
+    return whole.slice((req.baseUrl ?? '').length);
 }
 
 /**

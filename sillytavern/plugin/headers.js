@@ -63,7 +63,9 @@ function outgoing(raw, body, person, secret) {
     if (body.bytes) {
         // The bytes are new: UTF-8, as they are, whatever those that came were.
         delete headers['content-encoding'];
-        headers['content-type'] = 'application/json';
+        if (!Array.isArray(headers['content-type'])) {
+            headers['content-type'] = 'application/json';
+        }
         headers['content-length'] = body.bytes.length;
     } else if (body.length !== undefined) {
         headers['content-length'] = body.length;

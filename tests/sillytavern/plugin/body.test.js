@@ -54,6 +54,18 @@ test('a request without a body goes on without one', async (t) => {
     assert.deepEqual([empty.body, empty.headers['content-length']], ['', '0']);
 });
 
+test('a missing body stays missing, although SillyTavern takes it for an empty object', async (t) => {
+    const tavern = await attach(t, await openEcho(t));
+    const send = async (headers, body) => (await tavern.ask('PUT', '/x', { headers: { ...JSON_TYPE, ...headers }, body })).json.body;
+
+    assert.equal(await send({ 'content-length': 0 }, undefined), '');
+    assert.equal(await send({ 'transfer-encoding': 'chunked' }, ''), '');
+    assert.equal(await send({ 'content-encoding': 'gzip' }, '{}'), '');
+    assert.equal(await send({}, '{}'), '{}');
+    assert.equal(await send({ 'content-encoding': 'identity' }, ' {} '), '{}');
+    assert.equal(await send({ 'transfer-encoding': 'chunked' }, '[]'), '[]');
+});
+
 test('a body on GET goes on, too', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 

@@ -82,10 +82,12 @@ function enter(bridge, user, req, res) {
     const type = (req.headers['content-type'] ?? '').split(';')[0].trim().toLowerCase();
     const go = () => {
         req.user = user && { profile: { name: 'Somebody', password: 'hash', salt: 'salt', ...user } };
-        req.url = req.url.replace(MOUNT, '') || '/';
+        req.originalUrl = req.url;
+        req.baseUrl = MOUNT;
+        req.url = req.url.replace(/^(.*?)\/api\/plugins\/valuetracker\/?(?=\/|$)/, '$1');
         bridge.handle(req, res);
     };
-    const parsed = { 'application/json': JSON.parse, 'application/x-www-form-urlencoded': String }[type];
+    const parsed = { 'application/json': (text) => (text ? JSON.parse(text) : {}), 'application/x-www-form-urlencoded': String }[type];
     if (!parsed || (req.headers['content-length'] === undefined && req.headers['transfer-encoding'] === undefined)) {
         go();
         return;
