@@ -4,7 +4,7 @@ A real SillyTavern, booted from the npm package that `make test` brings.
 Each has a folder of its own: `server` is a copy of the program, so that plugins and extensions
 are installed into it and not into the cache; `data` is its data root. SillyTavern builds its
 front-end libraries on a first boot (half a minute); what it built is kept beside the package and
-given to the next.
+given to the next, which is then ready in five seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from valuetracker.settings import PREFIX
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = REPOSITORY / ".cache/sillytavern/node_modules"
-# What an earlier boot built, laid out as in the folder of one SillyTavern.
-BUILT = PACKAGES.parent / "built"
+# Where it builds: the one in a container, the other elsewhere.
 BUILT_PLACES = ("server/dist/_webpack", "data/_webpack")
 
 BOOT_SECONDS = 180.0
@@ -73,8 +72,8 @@ class SillyTavern:
         shutil.copytree(PACKAGES / "sillytavern", self.server)
         # Node and webpack look for packages upwards from `server`.
         (folder / "node_modules").symlink_to(PACKAGES, target_is_directory=True)
-        if BUILT.exists():
-            shutil.copytree(BUILT, folder, dirs_exist_ok=True)
+        if (built := kept_build(folder)).exists():
+            shutil.copytree(built, folder, dirs_exist_ok=True)
         # JSON is YAML.
         given = {**CONFIG, "enableUserAccounts": accounts, **(config or {})}
         (folder / "config.yaml").write_bytes(orjson.dumps(given))
@@ -115,7 +114,7 @@ class SillyTavern:
         else:
             raise AssertionError(f"found no port for SillyTavern: {self.log[-2000:]}")
         self.boot_seconds = time.monotonic() - started
-        keep_what_was_built(self.folder)
+        keep_build(self.folder)
 
     def _boot_once(self) -> bool:
         """False where the port was taken."""
@@ -253,15 +252,25 @@ def end_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def keep_what_was_built(folder: Path) -> None:
-    if BUILT.exists():
+def kept_build(folder: Path) -> Path:
+    """
+    What an earlier boot built, laid out as in the folder of a SillyTavern.
+
+    Webpack believes it only where the packages lie at the same relative path.
+    """
+    return PACKAGES.parent / f"built-{len(folder.resolve().parts)}"
+
+
+def keep_build(folder: Path) -> None:
+    built = kept_build(folder)
+    if built.exists():
         return
-    copy = Path(f"{BUILT}.{os.getpid()}")
+    copy = built.with_name(f"{built.name}.{os.getpid()}")
     for place in BUILT_PLACES:
         if (folder / place).exists():
             shutil.copytree(folder / place, copy / place)
     try:
-        copy.rename(BUILT)
+        copy.rename(built)
     except OSError:
         # Another run of the tests was first.
         shutil.rmtree(copy)

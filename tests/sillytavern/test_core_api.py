@@ -1,0 +1,220 @@
+"""
+The tests of the API again, this time through SillyTavern: its session, its CSRF token, its body
+parsers, its compression, and the plugin behind them.
+
+The tests are those of tests/api, collected here a second time with a `client` that asks
+SillyTavern. It sends JSON as a page does; SillyTavern has parsed that before the plugin sees it.
+Where each byte counts (`EXACT`), the client sends it as a type that SillyTavern leaves alone.
+Left out are tests that look at a server of their own, and those of `ELSEWHERE`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.api.chats.conftest import chat, queue, values
+from tests.api.test_feed import read_events, take
+from tests.conftest import PATIENCE_SECONDS
+from tests.sillytavern.host import SillyTavern
+from valuetracker.settings import PREFIX
+
+MODULES = (
+    "test_batch",
+    "test_bodies",
+    "test_characters",
+    "test_conditional",
+    "test_cross_extension",
+    "test_data",
+    "test_feed",
+    "test_history",
+    "test_idempotency",
+    "test_instances",
+    "test_odd_names",
+    "test_patch",
+    "test_paths",
+    "test_point_in_time",
+    "test_restore",
+    "test_values_over_http",
+    "test_write_headers",
+    "chats.test_anchors",
+    "chats.test_branches",
+    "chats.test_chat_data",
+    "chats.test_chat_feed",
+    "chats.test_checkpoints",
+    "chats.test_golden_rules",
+    "chats.test_operations",
+    "chats.test_processed",
+    "chats.test_reconcile",
+    "chats.test_rename",
+    "chats.test_series",
+    "chats.test_sessions",
+)
+# The fixtures that there are here; a test that takes another has a server of its own.
+HERE = {"client", "extension_id", "chat", "values", "queue"}
+
+# What parsing and writing anew would change or refuse: numbers as they were written and those
+# above 2^53, the order of keys that look like numbers, what is not JSON or is no object.
+EXACT_TYPE = "application/vnd.valuetracker+json"
+EXACT = {
+    "test_batch__if_one_fails_nothing_has_happened_and_it_is_named",
+    "test_batch__members_are_compared_as_json",
+    "test_batch__numbers_are_added_exactly_where_they_can_be",
+    "test_bodies__a_body_where_none_is_taken_is_ignored",
+    "test_bodies__a_missing_body_changes_nothing",
+    "test_bodies__an_array_or_a_scalar_where_an_object_is_expected_changes_nothing",
+    "test_bodies__what_is_not_json_changes_nothing",
+    "test_data__keys_that_look_like_numbers_keep_their_order",
+    "test_idempotency__the_same_key_for_another_request_is_refused",
+    "test_odd_names__odd_keys_live_side_by_side_in_every_verb",
+    "test_reconcile__an_increment_that_leaves_the_range_is_refused_and_in_a_replay_a_conflict",
+    "test_restore__a_malformed_revision_is_refused",
+    "test_restore__a_revision_to_come_is_refused",
+    "test_series__content_is_any_json",
+    "test_values_over_http__a_number_out_of_range_is_refused",
+    "test_values_over_http__a_value_comes_back_as_it_was_sent",
+    "test_values_over_http__another_spelling_is_kept_by_value",
+    "test_values_over_http__any_value_that_is_accepted_reads_back_equal",
+    "test_write_headers__a_header_given_twice_is_refused",
+}
+
+ELSEWHERE = {
+    # SillyTavern answers forms, other charsets and compressed JSON itself.
+    "test_bodies__other_media_types_and_encodings_change_nothing",
+    "test_bodies__these_media_types_are_taken",
+    # Asks without a session.
+    "test_feed__readers_of_a_deregistered_extension_are_told",
+    # OPTIONS is answered by SillyTavern's CORS, `//` cut by its router.
+    "test_paths__a_method_a_route_does_not_take_is_refused",
+    "test_paths__there_is_no_such_route",
+    # SillyTavern compresses, and notes how long it took.
+    "test_paths__head_is_get_without_the_body",
+}
+
+NUMBERS = itertools.count()
+
+__all__ = ["chat", "queue", "values"]
+
+
+@pytest.fixture(scope="module")
+def as_page(tavern: SillyTavern) -> dict[str, str]:
+    """The headers that a page of this SillyTavern sends."""
+    with tavern.session() as session:
+        token = session.headers["x-csrf-token"]
+        cookies = "; ".join(f"{one.name}={one.value}" for one in session.cookies.jar)
+    return {"x-csrf-token": token, "cookie": cookies}
+
+
+@pytest.fixture
+def extension_id(tavern: SillyTavern, as_page: dict[str, str]) -> str:
+    """An extension of the test's own."""
+    name = f"core-{next(NUMBERS)}"
+    with asking(tavern, as_page) as client:
+        answer = client.post("/register", json={"extensionId": name})
+        assert answer.status_code == 200, answer.text
+    return name
+
+
+@pytest.fixture
+def client(
+    tavern: SillyTavern,
+    as_page: dict[str, str],
+    extension_id: str,
+    request: pytest.FixtureRequest,
+) -> Iterator[httpx.Client]:
+    """Speaks for that extension, through SillyTavern; paths are relative to the prefix."""
+    with asking(tavern, {**as_page, "x-extension-id": extension_id}) as client:
+        if request.node.originalname in EXACT:
+            client.event_hooks = {"request": [send_exactly]}
+        yield client
+
+
+def asking(tavern: SillyTavern, headers: dict[str, str]) -> httpx.Client:
+    return httpx.Client(
+        base_url=tavern.url + PREFIX, headers=headers, timeout=PATIENCE_SECONDS, verify=False
+    )
+
+
+def send_exactly(request: httpx.Request) -> None:
+    request.headers = httpx.Headers(
+        [
+            (name, EXACT_TYPE if value == "application/json" else value)
+            for name, value in request.headers.multi_items()
+        ]
+    )
+
+
+def chosen(path: str) -> Iterator[tuple[str, Callable[..., None]]]:
+    module = importlib.import_module(f"tests.api.{path}")
+    noun = path.split(".")[-1].removeprefix("test_")
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        named = f"test_{noun}__{name.removeprefix('test_')}"
+        if not name.startswith("test_") or named in ELSEWHERE:
+            continue
+        if set(inspect.signature(function).parameters) - parametrized(function) <= HERE:
+            yield named, function
+
+
+def parametrized(function: Callable[..., None]) -> set[str]:
+    found: set[str] = set()
+    for mark in getattr(function, "pytestmark", ()):
+        names = mark.args[0]
+        found.update(names.replace(" ", "").split(",") if isinstance(names, str) else names)
+    return found
+
+
+for path in MODULES:
+    globals().update(chosen(path))
+
+
+def test_what_is_listed_here_is_there() -> None:
+    assert globals().keys() >= EXACT
+    assert not ELSEWHERE & globals().keys()
+
+
+def test_the_feed_is_not_held_back_where_compression_is_possible(client: httpx.Client) -> None:
+    headers = {"accept-encoding": "gzip, deflate, br"}
+
+    with client.stream("GET", "/events", headers=headers) as answer:
+        events = read_events(answer)
+        assert next(events).name == ":"
+        client.post("/instances", json={"id": "sword", "characterId": "arthur"})
+        # SillyTavern is waiting for more, and this has come nevertheless.
+        first = take(events, 1)
+        client.post("/instances/sword/data", json={"key": "edge", "value": "keen"})
+        second = take(events, 1)
+
+    assert [event.id for event in first + second] == [1, 2]
+    assert "content-encoding" not in answer.headers
+
+
+def test_a_long_answer_is_compressed_and_the_same(client: httpx.Client) -> None:
+    client.post("/instances", json={"id": "sword", "characterId": "arthur"})
+    long = "é" * 50_000
+    client.post("/instances/sword/data", json={"key": "edge", "value": long})
+
+    compressed = client.get("/instances/sword/data", headers={"accept-encoding": "gzip"})
+    plain = client.get("/instances/sword/data", headers={"accept-encoding": "identity"})
+
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert compressed.json() == plain.json() == {"edge": long}
+
+
+@pytest.mark.parametrize("given", [{}, {"x-csrf-token": "wrong"}], ids=["no", "a wrong"])
+def test_with_such_a_token_nothing_is_written(
+    tavern: SillyTavern, as_page: dict[str, str], client: httpx.Client, given: dict[str, str]
+) -> None:
+    headers = {"cookie": as_page["cookie"], "x-extension-id": client.headers["x-extension-id"]}
+    body = {"id": "sword", "characterId": "arthur"}
+
+    with asking(tavern, {**headers, **given}) as stranger:
+        answer = stranger.post("/instances", json=body)
+
+    assert answer.status_code == 403
+    assert client.get("/instances").json() == []
