@@ -1,27 +1,18 @@
-"""The plugin and the extension, put where a SillyTavern looks for them."""
+"""The plugin and the extension, installed into a SillyTavern the way a player does it."""
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-import orjson
 
-from tests.sillytavern.host import REPOSITORY
-
-SOURCES = REPOSITORY / "sillytavern"
+def valuetracker(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the program, whatever comes of it."""
+    command = [sys.executable, "-m", "valuetracker", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def install(server: Path) -> None:
-    plugin = server / "plugins/valuetracker"
-    extension = server / "public/scripts/extensions/third-party/valuetracker"
-    for name, target in (("plugin", plugin), ("extension", extension)):
-        if not (SOURCES / name).exists():
-            continue
-        shutil.copytree(SOURCES / name, target)
-        if (SOURCES / "client").exists():
-            shutil.copytree(SOURCES / "client", target / "client")
-    if plugin.exists():
-        record = {"python": sys.executable, "version": "0", "files": []}
-        (plugin / "installed.json").write_bytes(orjson.dumps(record))
+    done = valuetracker("sillytavern", "install", server)
+    assert done.returncode == 0, done.stdout + done.stderr
