@@ -1,0 +1,162 @@
+/**
+ * Checkpoints of the open chat: made as of a message, restored after a look at what would change,
+ * or taken as the start of a new chat.
+ */
+
+import { iconButton, make, moment, place, textButton } from './dom.js';
+import { withKeys } from './editor.js';
+import { say } from './strings.js';
+import { valueShown } from './valuerow.js';
+
+const OFFERED_MESSAGES = 50;
+const LONGEST_EXCERPT = 40;
+
+export class CheckpointsView {
+    /** @type {any} */
+    #chat = null;
+    /** @type {any[]} */
+    #list = [];
+
+    /**
+     * @param {import('./tracker.js').Tracker} tracker
+     * @param {any} element
+     */
+    constructor(tracker, element) {
+        this.tracker = tracker;
+        this.name = make('input', { type: 'text', class: 'text_pole', placeholder: say('checkpointName'), 'aria-label': say('checkpointName'), maxlength: 200, autocomplete: 'off' });
+        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages() });
+        this.problem = make('div', { class: 'vt-problem', role: 'alert', hidden: true });
+        this.create = textButton(say('checkpointCreate'), () => this.#create(), { title: say('checkpointTip') });
+        this.form = withKeys(make('div', { class: 'vt-checkpoint-form' }, this.name, make('div', { class: 'vt-pair' }, this.message, this.create)), () => this.#create(), () => {});
+        this.list = make('div', { class: 'vt-checkpoints' });
+        this.notice = make('div', { class: 'vt-faint' });
+        element.append(this.form, this.problem, this.notice, this.list);
+    }
+
+    /** @param {any} chat the open one, or null */
+    async load(chat) {
+        // Somebody is looking at what a restore would do.
+        if (chat && chat === this.#chat && !chat.away && this.list.querySelector('.vt-preview:not(:empty)')) return;
+        this.#chat = chat;
+        this.#complain('');
+        const away = !chat || chat.away;
+        this.form.hidden = away;
+        this.notice.textContent = away ? say('checkpointsAway') : '';
+        this.#list = [];
+        if (!away) {
+            this.#offerMessages();
+            this.#list = (await chat.checkpoints.list()).reverse();
+            if (chat !== this.#chat) return;
+            this.notice.textContent = this.#list.length ? '' : say('checkpointNone');
+        }
+        place(this.list, this.#list.map((one) => this.#item(one)));
+    }
+
+    #offerMessages() {
+        const { chat } = SillyTavern.getContext();
+        const chosen = this.message.value;
+        const first = Math.max(chat.length - OFFERED_MESSAGES, 0);
+        const options = chat.slice(first).map((/** @type {any} */ { name, mes }, /** @type {number} */ offset) => make('option', { value: first + offset },
+            say('checkpointMessage', { index: first + offset, name, text: excerpt(mes) }))).reverse();
+        if (options.length) this.message.replaceChildren(...options);
+        if (chosen && Number(chosen) < chat.length) this.message.value = chosen;
+        if (this.message.selectedIndex < 0) this.message.selectedIndex = 0;
+    }
+
+    /** @param {string} problem */
+    #complain(problem) {
+        this.problem.textContent = problem;
+        this.problem.hidden = !problem;
+    }
+
+    async #create() {
+        await this.#try(async (chat) => {
+            await chat.checkpoints.create({ name: this.name.value.trim() || undefined, message: Number(this.message.value) });
+            this.name.value = '';
+            this.message.selectedIndex = 0;
+        });
+    }
+
+    /** @param {(chat: any) => Promise<void>} action */
+    async #try(action) {
+        const chat = this.#chat;
+        try {
+            await action(chat);
+            for (const preview of this.list.querySelectorAll('.vt-preview')) preview.replaceChildren();
+            if (chat === this.tracker.chat) await this.load(chat);
+        } catch (error) {
+            const { message, hint } = /** @type {any} */ (error);
+            this.#complain([message, hint].filter(Boolean).join(' '));
+        }
+    }
+
+    /** @param {any} checkpoint */
+    #item(checkpoint) {
+        const { name, status, messageId, createdAt } = checkpoint;
+        const index = messageId ? this.#chat.messageIndex(messageId) : -1;
+        const place = !messageId ? '' : index < 0 ? say('checkpointGone') : say('checkpointAsOf', { index });
+        const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
+        const preview = make('div', { class: 'vt-preview' });
+        return make('div', { class: 'vt-checkpoint', 'data-name': name },
+            make('div', { class: 'vt-checkpoint-head' },
+                make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
+                    make('small', { class: 'vt-faint' }, [ready ? place : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
+                ready ? iconButton('fa-clock-rotate-left', say('restore'), () => this.#preview(name, preview), 'vt-restore') : null,
+                ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(messageId), 'vt-branch') : null,
+                iconButton('fa-trash-can', say('removeCheckpoint'), () => this.#try((chat) => chat.checkpoints.remove(name)), 'vt-remove')),
+            preview);
+    }
+
+    /**
+     * @param {string} name
+     * @param {any} preview
+     */
+    async #preview(name, preview) {
+        if (preview.firstChild) {
+            preview.replaceChildren();
+            return;
+        }
+        try {
+            // What is then and what is now: restoring goes the other way.
+            const differences = (await this.#chat.checkpoints.diff(name)).filter((/** @type {any} */ one) => !one.space);
+            const report = await this.#chat.checkpoints.restore(name, { dryRun: true });
+            const cancel = () => preview.replaceChildren();
+            preview.replaceChildren(
+                make('div', {}, say(differences.length || report.changed ? 'restorePreview' : 'restoreNothing', { name })),
+                differenceList(differences.map((/** @type {any} */ { instanceId, key, before, after }) => (
+                    { title: this.tracker.reference(instanceId ?? null, key), before: after, after: before }))),
+                ...report.warnings.map((/** @type {string} */ warning) => make('div', { class: 'vt-faint' }, warning)),
+                make('div', { class: 'vt-buttons' }, textButton(say('cancel'), cancel),
+                    differences.length || report.changed
+                        ? textButton(say('restore'), () => this.#try((chat) => chat.checkpoints.restore(name)), { class: 'vt-primary' }) : null));
+        } catch (error) {
+            this.#complain(/** @type {Error} */ (error).message);
+        }
+    }
+
+    /** @param {string} messageId */
+    async #branch(messageId) {
+        const index = this.#chat.messageIndex(messageId);
+        if (index < 0) {
+            this.#complain(say('branchGone'));
+            return;
+        }
+        // SillyTavern makes the chat; its values as of that message come with it.
+        await SillyTavern.getContext().executeSlashCommandsWithOptions(`/branch-create ${index}`);
+    }
+}
+
+/**
+ * @param {Array<{title: string, before: any, after: any}>} differences
+ */
+export function differenceList(differences) {
+    return make('ul', { class: 'vt-differences' }, ...differences.map(({ title, before, after }) => make('li', {},
+        make('span', { class: 'vt-name', title }, title),
+        make('span', { class: 'vt-change' }, valueShown(before), ' → ', valueShown(after)))));
+}
+
+/** @param {string} text */
+function excerpt(text) {
+    const line = String(text ?? '').replace(/\s+/g, ' ').trim();
+    return line.length > LONGEST_EXCERPT ? `${line.slice(0, LONGEST_EXCERPT)}…` : line;
+}

@@ -1,0 +1,58 @@
+/**
+ * The Value Tracker extension: puts the parts together and starts them.
+ *
+ * Everything begins at SillyTavern.getContext(); only client/ talks to the server.
+ */
+
+import { registerCommands } from './commands.js';
+import { make } from './dom.js';
+import { startInjection } from './injection.js';
+import { LastStep } from './laststep.js';
+import { registerMacros } from './macros.js';
+import { Panel } from './panel.js';
+import { startSessions } from './sessions.js';
+import { change, settings } from './settings.js';
+import { showSettings } from './settingsview.js';
+import { say } from './strings.js';
+import { registerTool } from './tool.js';
+import { Tracker } from './tracker.js';
+
+/** As SillyTavern calls this folder, wherever it was installed. */
+const FOLDER = /\/extensions\/(.+)\/index\.js/.exec(new URL(import.meta.url).pathname)?.[1] ?? 'third-party/valuetracker';
+
+const tracker = new Tracker();
+
+/** @param {string} name */
+async function template(name) {
+    const { renderExtensionTemplateAsync } = SillyTavern.getContext();
+    const parsed = new DOMParser().parseFromString(await renderExtensionTemplateAsync(decodeURIComponent(FOLDER), name), 'text/html');
+    return document.adoptNode(/** @type {Element} */ (parsed.body.firstElementChild));
+}
+
+function addToMenu() {
+    const item = make('div', { id: 'vt_menu', class: 'list-group-item flex-container flexGap5 interactable', tabindex: 0, title: say('menuTip'), onclick: () => change({ open: !settings().open }) },
+        make('div', { class: 'fa-solid fa-chart-line extensionsMenuExtensionButton' }), make('span', {}, say('title')));
+    document.getElementById('extensionsMenu')?.append(make('div', { class: 'extension_container' }, item));
+}
+
+async function start() {
+    // Before the connection: its listeners are to be called before the client's.
+    const lastStep = new LastStep(tracker);
+    const [panel, settingsPart] = await Promise.all([template('panel'), template('settings')]);
+    document.body.append(panel);
+    new Panel(tracker, lastStep, panel);
+    document.getElementById('extensions_settings2')?.append(settingsPart);
+    showSettings(tracker, settingsPart);
+    addToMenu();
+    startInjection(tracker);
+    registerTool(tracker);
+    startSessions(tracker);
+    await tracker.connect();
+}
+
+registerMacros(tracker);
+registerCommands(tracker);
+const { eventSource, eventTypes } = SillyTavern.getContext();
+eventSource.once(eventTypes.APP_READY, () => {
+    start().catch((error) => console.error('[ValueTracker]', error));
+});

@@ -1,0 +1,102 @@
+/**
+ * What the last step of the story changed: a swipe, a deletion, a reply.
+ *
+ * A step begins with SillyTavern's event; from then on each value remembers what it was before. So
+ * a swipe that takes 45 back to 50 and then sets 47 is shown as 45 → 47. What a person edits
+ * belongs to no step.
+ */
+
+/** @typedef {'swipe'|'delete'|'reply'|'regenerate'|'restore'} Step */
+/** @typedef {{instanceId: string|null, key: string, before: any, after: any}} Difference */
+
+export class LastStep {
+    /** @type {Step|null} */
+    step = null;
+    /** What each value was; undefined is not there. @type {Map<string, {instanceId: string|null, key: string, before: any}>} */
+    #before = new Map();
+    #generating = false;
+
+    /**
+     * Made before the connection: its listeners are called first then.
+     *
+     * @param {import('./tracker.js').Tracker} tracker
+     */
+    constructor(tracker) {
+        this.tracker = tracker;
+        const { eventSource, eventTypes } = SillyTavern.getContext();
+        eventSource.on(eventTypes.MESSAGE_SWIPED, () => this.#begin('swipe'));
+        eventSource.on(eventTypes.MESSAGE_DELETED, () => {
+            // Regenerating deletes the reply itself.
+            if (!this.#generating) this.#begin('delete');
+        });
+        eventSource.on(eventTypes.GENERATION_STARTED, (/** @type {string} */ type, /** @type {any} */ _, /** @type {boolean} */ dryRun) => {
+            if (dryRun || type === 'quiet' || type === 'impersonate') return;
+            // A function's call is followed by a generation of its own.
+            if (!this.#generating && type !== 'swipe') this.#begin(type === 'regenerate' ? 'regenerate' : 'reply');
+            this.#generating = true;
+        });
+        for (const name of [eventTypes.GENERATION_ENDED, eventTypes.GENERATION_STOPPED]) {
+            eventSource.on(name, () => { this.#generating = false; });
+        }
+        tracker.on('change', ({ source, changes }) => {
+            if (source === 'restore') this.#begin('restore');
+            const told = source === 'local' && (this.#generating || tracker.anchoring > 0);
+            if (source === 'story' || source === 'restore' || told) this.#note(changes);
+        });
+        tracker.on('chat', () => {
+            this.step = null;
+            this.#before.clear();
+        });
+    }
+
+    /** @param {Step} step */
+    #begin(step) {
+        this.step = step;
+        this.#before.clear();
+    }
+
+    /** @param {Array<{instanceId: string|null, key: string, before?: any, space?: string}>} changes */
+    #note(changes) {
+        for (const { instanceId, key, before, space } of changes) {
+            const place = JSON.stringify([instanceId, key]);
+            if (!space && !this.#before.has(place)) this.#before.set(place, { instanceId, key, before });
+        }
+    }
+
+    /**
+     * After a load there was no step to see: what is known is what the visible reply did.
+     *
+     * @param {any[]} items the history of the chat, newest first
+     */
+    recall(items) {
+        const { chat } = this.tracker;
+        const last = SillyTavern.getContext().chat.length - 1;
+        if (this.step || !chat || last < 0) return;
+        let anchor;
+        try {
+            anchor = chat.anchor(last);
+        } catch {
+            return;
+        }
+        const done = items.filter((item) => item.live && item.op !== 'reconcile'
+            && item.anchor?.messageId === anchor.messageId && String(item.anchor.swipe) === anchor.swipe);
+        if (!done.length) return;
+        this.#begin('reply');
+        this.#note(done.reverse());
+    }
+
+    /**
+     * What differs now from what was before the step.
+     *
+     * @returns {Difference[]}
+     */
+    get differences() {
+        const data = new Map(this.tracker.bearers.map((bearer) => [bearer.id, bearer.data]));
+        return [...this.#before.values()]
+            .map(({ instanceId, key, before }) => {
+                const now = data.get(instanceId);
+                return { instanceId, key, before, after: now && Object.hasOwn(now, key) ? now[key] : undefined };
+            })
+            .filter(({ before, after }) => JSON.stringify(before) !== JSON.stringify(after));
+    }
+}

@@ -1,0 +1,27 @@
+/**
+ * `{{vt::key}}`, `{{vt::who.key.path}}`, `{{vt::key::what to say if there is none}}`.
+ */
+
+import { ABSENT, lookUp } from './paths.js';
+import { asText } from './typed.js';
+
+/** @param {import('./tracker.js').Tracker} tracker */
+export function registerMacros(tracker) {
+    SillyTavern.getContext().macros?.register('vt', {
+        category: 'variable',
+        // What is behind a second `::` is all one default, however many of them it holds.
+        unnamedArgs: [
+            { name: 'path', description: 'key, key.path, or character.key', sampleValue: 'hp' },
+            { name: 'default', optional: true, defaultValue: '', description: 'Given where there is no value.' },
+        ],
+        list: true,
+        description: 'A value of this chat, as Value Tracker keeps it.',
+        returns: 'The value: text as it is, all else as JSON.',
+        displayOverride: '{{vt::path::default}}',
+        exampleUsage: ['{{vt::hp}}', '{{vt::Seraphina.mood}}', '{{vt::inventory.0::nothing}}'],
+        handler: (/** @type {any} */ { args: [path = '', ...otherwise] }) => {
+            const value = lookUp(tracker.bearers, path.trim());
+            return value === ABSENT ? otherwise.join('::') : asText(value);
+        },
+    });
+}

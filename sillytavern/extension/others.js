@@ -1,0 +1,47 @@
+/**
+ * The values that other extensions keep for this chat, to look at.
+ */
+
+import { EXTENSION_ID, charactersHere } from './tracker.js';
+
+/**
+ * The ids of other extensions; none where the list is not this person's to read.
+ *
+ * @param {any} vt
+ * @returns {Promise<string[]>}
+ */
+export async function otherExtensions(vt) {
+    try {
+        const { body } = await vt.request('GET', '/extensions');
+        return body.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => id !== EXTENSION_ID).sort();
+    } catch {
+        return [];
+    }
+}
+
+/**
+ * What another extension has for the open chat; and, where it knows no chats, for who is in it.
+ *
+ * @param {any} vt
+ * @param {string} extensionId
+ * @param {string} chatId
+ * @returns {Promise<{data: Record<string, any>, instances: any[]}>}
+ */
+export async function readOther(vt, extensionId, chatId) {
+    const part = encodeURIComponent;
+    const { body: state } = await vt.request('GET', `/cross-extension/chats/${part(extensionId)}/${part(chatId)}/state`);
+    const found = { data: state?.data ?? {}, instances: [...(state?.instances ?? [])] };
+    // A chat that it does not know is null.
+    const known = new Set(found.instances.map(({ instance }) => instance.id));
+    for (const { avatar, name } of charactersHere()) {
+        for (const id of new Set([avatar, name])) {
+            try {
+                const { body } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}/${part(id)}`);
+                found.instances.push(...body.instances.filter((/** @type {any} */ { instance }) => !instance.chatId && !known.has(instance.id)));
+            } catch (error) {
+                if (/** @type {any} */ (error).code !== 'character_not_found') throw error;
+            }
+        }
+    }
+    return found;
+}

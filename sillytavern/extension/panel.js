@@ -1,0 +1,181 @@
+/**
+ * The panel beside the chat. It draws what the tracker has, soon after something has changed and
+ * only while it is open.
+ */
+
+import { AddForm } from './addform.js';
+import { CheckpointsView, differenceList } from './checkpointsview.js';
+import { make } from './dom.js';
+import { Lines } from './lines.js';
+import { otherExtensions, readOther } from './others.js';
+import { change, onSettings, settings } from './settings.js';
+import { Notices, showStatus } from './status.js';
+import { fill, say } from './strings.js';
+import { ValuesView, groupsOf } from './valuesview.js';
+
+/** Changes of one moment are drawn once. */
+const SOON_MS = 60;
+const HISTORY_MS = 300;
+const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', regenerate: 'lastRegenerate', restore: 'lastRestore' };
+
+export class Panel {
+    #lines = new Lines();
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #drawing = null;
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #reading = null;
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #listing = null;
+    /** The extension that is looked at; the empty one is this. */
+    #whose = '';
+    /** @type {string|null} */
+    #drawnChat = null;
+
+    /**
+     * @param {import('./tracker.js').Tracker} tracker
+     * @param {import('./laststep.js').LastStep} lastStep
+     * @param {Element} element the template
+     */
+    constructor(tracker, lastStep, element) {
+        this.tracker = tracker;
+        this.lastStep = lastStep;
+        this.element = /** @type {HTMLElement} */ (element);
+        fill(element);
+        const part = (/** @type {string} */ name) => /** @type {any} */ (element.querySelector(`.${name}`));
+        showStatus(tracker, part('vt-status'));
+        this.notices = new Notices(tracker, part('vt-notices'));
+        this.empty = part('vt-empty');
+        this.own = part('vt-own');
+        this.other = part('vt-other');
+        this.whose = part('vt-whose');
+        this.step = part('vt-step');
+        this.values = new ValuesView({ tracker, lines: this.#lines, editable: true });
+        this.add = new AddForm(tracker);
+        part('vt-values').append(this.values.element, this.add.element);
+        this.others = new ValuesView({ tracker, lines: null, editable: false });
+        this.other.append(this.others.element);
+        this.checkpoints = new CheckpointsView(tracker, part('vt-checkpoints-section'));
+        part('vt-close').addEventListener('click', () => change({ open: false }));
+        this.whose.addEventListener('change', () => {
+            this.#whose = this.whose.value;
+            this.#drawSoon();
+        });
+        tracker.on('chat', () => this.#anew());
+        tracker.on('change', () => this.#drawSoon());
+        tracker.on('reconciled', () => {
+            this.#drawSoon();
+            this.#listSoon();
+        });
+        tracker.on('checkpoints', () => this.#listSoon());
+        tracker.on('saved', () => this.#readSoon());
+        tracker.on('status', () => this.#anew());
+        tracker.on('moved', () => this.#anew());
+        const { eventSource, eventTypes } = SillyTavern.getContext();
+        // The open chat is no longer the one that is drawn.
+        eventSource.on(eventTypes.CHAT_CHANGED, () => this.#drawSoon());
+        onSettings(() => this.#show());
+        this.#show();
+    }
+
+    #show() {
+        const opened = this.element.hidden && settings().open;
+        this.element.hidden = !settings().open;
+        if (opened) this.#anew();
+        else this.#drawSoon();
+    }
+
+    /** Another chat, or a server that is there again: everything is read anew. */
+    #anew() {
+        if (this.element.hidden) return;
+        this.#drawSoon();
+        this.#readSoon(0);
+        this.#listSoon(0);
+        if (this.tracker.status === 'online') this.#offerOthers().catch(calm);
+    }
+
+    async #offerOthers() {
+        const ids = await otherExtensions(this.tracker.vt);
+        this.whose.replaceChildren(make('option', { value: '' }, say('own')),
+            ...ids.map((id) => make('option', { value: id }, say('readOnly', { extension: id }))));
+        if (!ids.includes(this.#whose)) this.#whose = '';
+        this.whose.value = this.#whose;
+        this.whose.hidden = ids.length === 0;
+    }
+
+    #drawSoon() {
+        if (this.element.hidden || this.#drawing !== null) return;
+        this.#drawing = setTimeout(() => {
+            this.#drawing = null;
+            this.#draw().catch(calm);
+        }, SOON_MS);
+    }
+
+    /** @param {number} [after] */
+    #readSoon(after = HISTORY_MS) {
+        if (this.element.hidden || this.#reading !== null) return;
+        this.#reading = setTimeout(async () => {
+            this.#reading = null;
+            const { chat } = this.tracker;
+            try {
+                await this.#lines.load(chat);
+                if (chat && chat === this.tracker.chat) this.lastStep.recall(this.#lines.items);
+            } catch (error) {
+                calm(error);
+            }
+            this.#drawSoon();
+        }, after);
+    }
+
+    /** @param {number} [after] */
+    #listSoon(after = HISTORY_MS) {
+        if (this.element.hidden || this.#listing !== null) return;
+        this.#listing = setTimeout(() => {
+            this.#listing = null;
+            this.checkpoints.load(this.tracker.chat).catch(calm);
+        }, after);
+    }
+
+    async #draw() {
+        const { chat, vt } = this.tracker;
+        if (this.#drawnChat !== (chat?.id ?? null)) {
+            this.#drawnChat = chat?.id ?? null;
+            this.values.clear();
+            this.add.close();
+        }
+        const others = Boolean(chat && this.#whose);
+        this.own.hidden = !chat || others;
+        this.other.hidden = !others;
+        this.empty.hidden = Boolean(chat);
+        this.empty.textContent = say('noChat');
+        if (!chat) return;
+        if (others) {
+            const { data, instances } = await readOther(vt, this.#whose, chat.id);
+            this.others.clear();
+            this.others.update(groupsOf(data, instances));
+            this.empty.textContent = say('noValuesOther');
+            this.empty.hidden = this.others.element.childElementCount > 0;
+            return;
+        }
+        const { data, instances } = chat.snapshot();
+        this.values.update(groupsOf(data, instances));
+        this.empty.textContent = say('noValues');
+        this.empty.hidden = this.values.element.childElementCount > 0;
+        this.#drawStep();
+    }
+
+    #drawStep() {
+        const { step, differences } = this.lastStep;
+        this.step.hidden = !step;
+        if (!step) return;
+        this.step.querySelector('.vt-step-title').textContent = say(/** @type {any} */ (TITLES[step]));
+        this.step.querySelector('.vt-step-list').replaceChildren(differences.length
+            ? differenceList(differences.map(({ instanceId, key, before, after }) => (
+                { title: this.tracker.reference(instanceId, key), before, after })))
+            : make('div', { class: 'vt-faint' }, say('changedNothing')));
+    }
+}
+
+/** The status tells; a chat that was left meanwhile is nobody's concern. @param {unknown} error */
+function calm(error) {
+    console.debug('[ValueTracker]', error);
+}

@@ -1,0 +1,34 @@
+/**
+ * The settings, among those of SillyTavern's other extensions.
+ */
+
+import { change, onSettings, settings } from './settings.js';
+import { showStatus } from './status.js';
+import { fill } from './strings.js';
+
+/**
+ * @param {import('./tracker.js').Tracker} tracker
+ * @param {Element} element the template
+ */
+export function showSettings(tracker, element) {
+    fill(element);
+    const part = (/** @type {string} */ name) => /** @type {any} */ (element.querySelector(`.${name}`));
+    showStatus(tracker, part('vt-status'));
+    part('vt-show').addEventListener('click', () => change({ open: true }));
+    part('vt-set-tool').addEventListener('change', (/** @type {any} */ { target }) => change({ tool: target.checked }));
+    part('vt-set-sessions').addEventListener('change', (/** @type {any} */ { target }) => change({ sessions: target.checked }));
+    part('vt-set-inject').addEventListener('change', (/** @type {any} */ { target }) => change({ inject: target.value }));
+    part('vt-set-depth').addEventListener('change', (/** @type {any} */ { target }) => change({ depth: Number(target.value) }));
+    part('vt-set-role').addEventListener('change', (/** @type {any} */ { target }) => change({ role: Number(target.value) }));
+    const update = () => {
+        const { tool, sessions, inject, depth, role } = settings();
+        part('vt-set-tool').checked = tool;
+        part('vt-set-sessions').checked = sessions;
+        part('vt-set-inject').value = inject;
+        part('vt-set-depth').value = depth;
+        part('vt-set-role').value = role;
+        part('vt-inject-place').hidden = inject === 'off';
+    };
+    onSettings(update);
+    update();
+}

@@ -1,0 +1,121 @@
+/**
+ * Values as text, and text as values. A type changes only where a person says so: the text "5"
+ * that is edited stays text.
+ */
+
+/** @typedef {'auto'|'text'|'number'|'switch'|'json'|'nothing'} Kind */
+/** @typedef {{value: any}|{problem: 'notANumber'|'notExact'|'notJson'|'tooDeep', error?: string}} Read */
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+const DEEPEST = 128;
+
+/**
+ * @param {any} value
+ * @returns {Kind}
+ */
+export function kindOf(value) {
+    if (value === null || value === undefined) return 'nothing';
+    if (typeof value === 'string') return 'text';
+    if (typeof value === 'number') return 'number';
+    if (typeof value === 'boolean') return 'switch';
+    return 'json';
+}
+
+/**
+ * A value as the model and a macro see it: text as it is, all else as JSON.
+ *
+ * @param {any} value
+ * @returns {string}
+ */
+export function asText(value) {
+    return typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+}
+
+/**
+ * What an input shows for a value of that kind.
+ *
+ * @param {Kind} kind
+ * @param {any} value
+ * @returns {string}
+ */
+export function asInput(kind, value) {
+    if (value === undefined || value === null) return '';
+    if (kind === 'json') return typeof value === 'object' ? JSON.stringify(value, null, 2) : JSON.stringify(value);
+    return asText(value);
+}
+
+/**
+ * @param {Kind} kind
+ * @param {string} text
+ * @returns {Read}
+ */
+export function read(kind, text) {
+    switch (kind) {
+        case 'auto':
+            return { value: meant(text) };
+        case 'text':
+            return { value: text };
+        case 'number':
+            return readNumber(text.trim());
+        case 'switch':
+            return { value: text === 'true' };
+        case 'nothing':
+            return { value: null };
+        default:
+            return readJson(text);
+    }
+}
+
+/**
+ * @param {string} text
+ * @returns {Read}
+ */
+function readNumber(text) {
+    const value = Number(text);
+    if (!NUMBER.test(text) || !Number.isFinite(value)) return { problem: 'notANumber' };
+    return isExact(value) ? { value } : { problem: 'notExact' };
+}
+
+/** @param {number} value */
+function isExact(value) {
+    return !Number.isInteger(value) || Number.isSafeInteger(value);
+}
+
+/**
+ * @param {string} text
+ * @returns {Read}
+ */
+function readJson(text) {
+    let value;
+    let exact = true;
+    try {
+        value = JSON.parse(text, (_, part) => {
+            if (typeof part === 'number' && !(isExact(part) && Number.isFinite(part))) exact = false;
+            return part;
+        });
+    } catch (error) {
+        return { problem: 'notJson', error: /** @type {Error} */ (error).message };
+    }
+    if (!exact) return { problem: 'notExact' };
+    return depthOf(value) > DEEPEST ? { problem: 'tooDeep' } : { value };
+}
+
+/**
+ * @param {any} value
+ * @returns {number}
+ */
+function depthOf(value) {
+    if (value === null || typeof value !== 'object') return 0;
+    return 1 + Object.values(value).reduce((deepest, part) => Math.max(deepest, depthOf(part)), 0);
+}
+
+/**
+ * What somebody who writes commands means: JSON where it is JSON, else text.
+ *
+ * @param {string} text
+ * @returns {any}
+ */
+export function meant(text) {
+    const found = readJson(text);
+    return 'value' in found ? found.value : text;
+}
