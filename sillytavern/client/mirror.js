@@ -17,12 +17,14 @@ const REMOVALS = new Set(['remove', 'clear', 'delete_instance', 'delete_characte
 
 export class Mirror {
     seen = 0;
+    /** Whether somebody else has changed which messages are visible. */
+    moved = false;
     /** Revisions that are ours, until the feed has told of them. @type {Set<number>} */
     #own = new Set();
     /** Revisions that are ours if they are about series or processed ids: a write that changed nothing answers the latest. @type {Set<number>} */
     #perhaps = new Set();
-    /** The revision at which we last replaced a key without looking. @type {Map<string, number>} */
-    #replaced = new Map();
+    /** The revision of our last write to a key, and whether it replaced what was there. @type {Map<string, {revision: number, replaced: boolean}>} */
+    #written = new Map();
     /** @type {any} what `open` or `state` last said */
     #server = null;
 
@@ -123,8 +125,9 @@ export class Mirror {
         operations.forEach(({ operation, entry }, index) => {
             const { row, key } = entry;
             const result = results[index];
-            if (key !== null && (operation.op === 'set' || operation.op === 'remove')) {
-                this.#replaced.set(`${row.instanceId ?? ''}\n${key}`, revision);
+            if (key !== null) {
+                const replaced = operation.op === 'set' || operation.op === 'remove';
+                this.#written.set(`${row.instanceId ?? ''}\n${key}`, { revision, replaced });
             }
             const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
             if (key !== null && index === last && 'value' in result) {
@@ -147,27 +150,26 @@ export class Mirror {
     }
 
     /**
-     * An event of the feed. → whether somebody else has changed what is visible.
+     * An event of the feed.
      *
      * @param {any} event
-     * @returns {Promise<boolean>}
      */
     async event(event) {
         const { session } = this;
-        if (event.revision <= this.seen || session.stale) return false;
+        if (event.revision <= this.seen || session.stale) return;
         this.seen = event.revision;
         session.revision = Math.max(session.revision, event.revision);
-        if (this.#own.delete(event.revision)) return false;
-        if (this.#perhaps.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return false;
+        if (this.#own.delete(event.revision)) return;
+        if (this.#perhaps.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return;
         let source = 'remote';
         let again = false;
-        let moved = event.changes.length === 0;
+        if (event.changes.length === 0) this.moved = true;
         /** @type {Change[]} */
         const changes = [];
         for (const change of event.changes) {
-            if (change.op === 'reconcile') source = 'story';
+            if (change.op === 'reconcile') [source, this.moved] = ['story', true];
             if (change.op === 'restore') source = 'restore';
-            if (change.anchor && !session.knows(change.anchor.messageId)) moved = true;
+            if (change.anchor && !session.knows(change.anchor.messageId)) this.moved = true;
             if (change.live === false) continue;
             if (change.space) changes.push({ instanceId: null, key: change.key, space: change.space });
             else if (change.key === null) again ||= change.instanceId !== null;
@@ -175,7 +177,6 @@ export class Mirror {
         }
         if (again) await this.readAgain(source);
         this.#emit(source, changes);
-        return moved || source === 'story';
     }
 
     /**
@@ -193,8 +194,11 @@ export class Mirror {
             const { body } = await session.owner.transport.request('GET', `${of}/data${path(key)}`);
             after = Object.hasOwn(body, key) ? body[key] : ABSENT;
         }
-        const replaced = (this.#replaced.get(`${instanceId ?? ''}\n${key}`) ?? 0) > revision;
-        if (replaced || session.saver.isPending(row, key)) {
+        const ours = this.#written.get(`${instanceId ?? ''}\n${key}`);
+        const later = ours !== undefined && ours.revision > revision;
+        // Something added to theirs is no conflict: the answer to it held both.
+        if (later && !ours.replaced) return;
+        if (later || session.saver.isPending(row, key)) {
             const mine = row.live.copy(key);
             const same = mine === after || (mine !== ABSENT && after !== ABSENT && equalJson(mine, after));
             if (!same) this.conflict(instanceId, key, mine, after, 'mine', revision);

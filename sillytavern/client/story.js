@@ -70,6 +70,11 @@ export class Story {
         const { owner, mirror } = session;
         for (let tries = 1; ; tries++) {
             try {
+                if (mirror.moved && (await this.#hides(chain))) {
+                    // Another tab has gone on in this chat. What this one believes counts when it goes on here.
+                    owner.emit('stale', { reason: 'tab' });
+                    return null;
+                }
                 const { body } = await session.callInLane('POST', '/reconcile', {
                     body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.seen }),
                 });
@@ -88,30 +93,32 @@ export class Story {
                     owner.emit('error', error);
                     return null;
                 }
-                if (await this.catchUp()) {
-                    // Another tab has gone on in this chat. What this one believes counts when it goes on here.
-                    owner.emit('stale', { reason: 'tab' });
-                    return null;
-                }
+                await this.catchUp();
             }
         }
     }
 
     /**
-     * Learns what was changed elsewhere, without waiting for the feed.
+     * Whether a chain would undo what somebody else has made visible.
      *
-     * @returns {Promise<boolean>} whether somebody else has changed what is visible
+     * @param {import('./ids.js').Link[]} chain
      */
+    async #hides(chain) {
+        this.session.mirror.moved = false;
+        const { body } = await this.session.callInLane('POST', '/reconcile', { body: { anchors: chain, dryRun: true } });
+        return body.dormant > 0 || body.revived > 0;
+    }
+
+    /** Learns what was changed elsewhere, without waiting for the feed. */
     async catchUp() {
         const { session } = this;
         const { transport } = session.owner;
-        let moved = false;
         for (;;) {
             const since = session.mirror.seen;
             const { body } = await transport.request('GET', '/changes', { query: { since, chatId: session.id, limit: 1000 } });
-            for (const event of body.items) moved = (await session.mirror.event(event)) || moved;
+            for (const event of body.items) await session.mirror.event(event);
             session.mirror.seen = Math.max(session.mirror.seen, body.next);
-            if (body.items.length === 0) return moved;
+            if (body.items.length === 0) return;
         }
     }
 }

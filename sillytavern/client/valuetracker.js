@@ -268,7 +268,7 @@ export class ValueTracker {
     /** @param {unknown} error */
     #lost(error) {
         if (this.#status !== 'online') return;
-        console.warn('[ValueTracker] The server is away; values are kept with the chat.', error);
+        console.warn('[ValueTracker] The server is away; values are kept with the chat.', error instanceof Error ? error.message : error);
         this.#status = 'away';
         if (this.#session) this.#session.away = true;
         this.#feed?.stop();
@@ -302,13 +302,13 @@ export class ValueTracker {
             this.#emit('error', error);
             this.#late.shift();
         }
-        if (this.#status !== 'away') return;
-        this.#status = 'online';
         const session = this.#session;
         await session?.back();
-        if (this.#status !== 'online') return;
+        // Gone again, closed, or another chat was opened without the server meanwhile: next time.
+        if (this.#status !== 'away' || this.#session?.away) return;
+        this.#status = 'online';
         this.#emit('status', 'online');
-        if (session && session === this.#session && this.#chat) this.#listen(session);
+        if (session && this.#chat) this.#listen(session);
     }
 
     /**

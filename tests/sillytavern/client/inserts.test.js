@@ -1,0 +1,105 @@
+/**
+ * Text in messages.
+ */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { changePercent, withoutInserts } from '../../../sillytavern/client/markers.js';
+import { begin, heard } from './begin.js';
+
+test('content is put where it was asked for', async (t) => {
+    const { tavern, vt } = await begin(t);
+    tavern.model = () => 'A tag, and an end.';
+    for (const [position, expected] of /** @type {any[]} */ ([
+        ['end', 'A tag, and an end.[X]'], ['start', '[X]A tag, and an end.'], [{ after: 'tag' }, 'A tag[X], and an end.'],
+        [{ before: 'tag' }, 'A [X]tag, and an end.'], [{ replace: 'tag' }, 'A [X], and an end.'],
+    ])) {
+        await tavern.send('Go on.');
+        const index = tavern.chat.length - 1;
+        await vt.chat.insertOnce(index, { id: 'x', content: '[X]', position });
+        assert.equal(tavern.chat[index].mes.replace(/<!--.*?-->/g, ''), expected);
+        assert.equal(tavern.files.get('Tale')?.messages[index].mes, tavern.chat[index].mes);
+    }
+});
+
+test('a text that was changed meanwhile is told, with how much of it', async (t) => {
+    const { tavern, vt } = await begin(t, { options: { insertionDelayMs: 20 } });
+    tavern.model = () => 'Draw: <cat>';
+    await tavern.send('Go on.');
+
+    const pending = vt.chat.insertOnce(2, { id: 'x', content: '[X]', position: { after: '<cat>' }, originalText: 'Draw: <cat>' });
+    tavern.chat[2].mes = 'Draw: <dog>';
+    const report = await pending;
+
+    assert.equal(report.inserted, true);
+    assert.equal(report.modified, true);
+    assert.equal(report.changePercent, 27);
+    assert.equal(report.warnings.length, 2);
+    assert.match(tavern.chat[2].mes, /^Draw: <dog>.*\[X\]/);
+});
+
+test('how much of a text is another', () => {
+    assert.equal(changePercent('same', 'same'), 0);
+    assert.equal(changePercent('', ''), 0);
+    assert.equal(changePercent('', 'new'), 100);
+    assert.equal(changePercent('abcd', 'abXd'), 25);
+    assert.equal(changePercent('x'.repeat(1000), `${'x'.repeat(1000)}y`), 1);
+});
+
+test('nothing is inserted into a message that was swiped away or is gone', async (t) => {
+    const { tavern, vt } = await begin(t, { options: { insertionDelayMs: 20 } });
+    await tavern.send('Go on.');
+    await tavern.swipe();
+
+    const swiped = vt.chat.insertOnce(2, { id: 'x', content: '[X]' });
+    await tavern.swipeTo(0);
+    assert.equal((await swiped).inserted, false);
+    const gone = vt.chat.insertOnce(2, { id: 'x', content: '[X]' });
+    await tavern.deleteLast(1);
+    await assert.rejects(gone, { code: 'stale_chat' });
+    await assert.rejects(vt.chat.insertOnce(2, { id: 'x', content: '[X]' }), { code: 'message_not_found' });
+});
+
+test('what should be there belongs to the swipe', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await tavern.send('Go on.');
+    await vt.chat.insertOnce(2, { id: 'one', content: '[1]' });
+
+    await tavern.swipe();
+    assert.equal(vt.chat.hasMarker(2, 'one'), false);
+    assert.deepEqual(await vt.chat.reconcileMessage(2), { missingCount: 0, restoredCount: 0, errors: [] });
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.hasMarker(2, 'one'), true);
+    await tavern.edit(2, 'Wiped.');
+    assert.deepEqual(await vt.chat.reconcileMessage(2), { missingCount: 1, restoredCount: 1, errors: [] });
+});
+
+test('extensions do not touch each other\'s insertions, and odd ids do no harm', async (t) => {
+    const one = await begin(t);
+    const two = await begin(t, { tavern: one.tavern, server: one.server });
+    await one.tavern.send('Go on.');
+    await one.vt.chat.insertOnce(2, { id: 'a --> b', content: '[1]' });
+    await two.vt.chat.insertOnce(2, { id: 'a --> b', content: '[2]' });
+    assert.equal(one.tavern.chat[2].mes.replace(/<!--.*?-->/g, ''), 'A reply.[1][2]');
+    assert.equal(withoutInserts(one.tavern.chat[2].mes), 'A reply.');
+
+    one.tavern.chat[2].mes = 'Wiped.';
+    assert.equal((await one.vt.chat.reconcileMessage(2)).restoredCount, 1);
+
+    assert.equal(one.tavern.chat[2].mes.replace(/<!--.*?-->/g, ''), 'Wiped.[1]');
+});
+
+test('an insertion does not make the message stale', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await tavern.send('Go on.');
+    vt.chat.state.hp = 45;
+    await vt.chat.saved;
+    const reports = heard(vt, 'reconciled');
+
+    await vt.chat.insertOnce(2, { id: 'x', content: '[X]' });
+    await tavern.edit(2, tavern.chat[2].mes);
+    await tavern.edit(2, `${tavern.chat[2].mes} More.`);
+
+    assert.deepEqual(reports.map(({ stale }) => stale), [[vt.chat.messageId(2)]]);
+});

@@ -1,0 +1,230 @@
+/**
+ * How writes get to the server.
+ */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { ValueTracker } from '../../../sillytavern/client/valuetracker.js';
+import { begin, commonServer, heard, reply, watched } from './begin.js';
+import { Tavern } from './tavern.js';
+
+test('the writes of one tick are one batch', async (t) => {
+    const { vt } = await begin(t, { state: { outfit: { top: 'coat' } } });
+    const { requests } = watched(t);
+
+    vt.chat.state.hp = 1;
+    await null;
+    vt.chat.state.outfit.top = 'cape';
+    vt.chat.state.hp = 2;
+    vt.chat.increment('gold', 3);
+    const { revision } = await vt.chat.saved;
+
+    const batches = requests.filter(({ path }) => path.endsWith('/batch'));
+    assert.equal(batches.length, 1);
+    assert.deepEqual(batches[0].body.operations.map(({ op, key, value, by }) => [op, key, value ?? by]), [
+        ['set', 'hp', 2], ['merge', 'outfit', { top: 'cape' }], ['increment', 'gold', 3],
+    ]);
+    assert.equal(vt.chat.revision, revision);
+});
+
+test('a batch saves once, in one revision, also when it takes its time', async (t) => {
+    const { vt } = await begin(t);
+    const { requests } = watched(t);
+
+    const { revision, results } = await vt.batch(async (state) => {
+        for (let index = 0; index < 100; index++) {
+            state[`key-${index}`] = index;
+            if (index % 25 === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+        }
+    });
+
+    assert.equal(requests.filter(({ path }) => path.endsWith('/batch')).length, 1);
+    assert.equal(results.length, 100);
+    assert.equal(revision, vt.chat.revision);
+});
+
+test('a batch that throws leaves everything as it was', async (t) => {
+    const { server, vt, extensionId } = await begin(t, { state: { hp: 50, bag: ['rope'] } });
+
+    await assert.rejects(vt.batch((state) => {
+        state.hp = 1;
+        state.bag.push('lamp');
+        state.extra = true;
+        throw new Error('No.');
+    }), { message: 'No.' });
+
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 50, bag: ['rope'] });
+    assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { hp: 50, bag: ['rope'] });
+});
+
+test('reads and writes before the load throw', async (t) => {
+    const server = await commonServer();
+    const tavern = new Tavern();
+    const vt = await ValueTracker.connect({ extensionId: 'not-loaded', url: server.url, getContext: tavern.getContext });
+    t.after(() => vt.close());
+
+    assert.equal(vt.hasChat, false);
+    assert.throws(() => vt.chat.state, { name: 'ChatNotLoadedError', code: 'chat_not_loaded' });
+    assert.throws(() => vt.batch(() => {}), { name: 'ChatNotLoadedError' });
+
+    const coming = vt.whenChat();
+    await tavern.open('Tale');
+    assert.equal((await coming).state, vt.chat.state);
+    await tavern.close();
+    assert.throws(() => vt.chat, { name: 'ChatNotLoadedError' });
+});
+
+test('onChat is called for the open chat, for each one that follows, and when none is open', async (t) => {
+    const { tavern, vt } = await begin(t);
+    /** @type {any[]} */
+    const calls = [];
+    vt.onChat((chat) => { calls.push(chat && [chat.id, chat.state.gold]); }, { defaults: { gold: 7 } });
+
+    const first = vt.chat.id;
+    await tavern.open('Another tale');
+    const second = vt.chat.id;
+    await tavern.close();
+
+    assert.deepEqual(calls, [[first, 7], [second, 7], null]);
+});
+
+test('what was written last is saved although the chat changes at once', async (t) => {
+    const { server, tavern, vt, extensionId } = await begin(t);
+    const { id } = vt.chat;
+
+    vt.chat.state.hp = 45;
+    await tavern.open('Another tale');
+
+    assert.deepEqual(await server.ask(extensionId, `/chats/${id}/data`), { hp: 45 });
+    assert.deepEqual(vt.chat.snapshot().data, {});
+});
+
+test('a handle that is not yet stale cannot write while SillyTavern swaps the chat', async (t) => {
+    const { tavern, vt } = await begin(t);
+    tavern.metadata = {};
+    assert.throws(() => { vt.chat.state.hp = 1; }, { code: 'stale_chat' });
+});
+
+test('an answer that was lost is asked for again, and nothing happens twice', async (t) => {
+    const { server, vt, extensionId } = await begin(t, { state: { gold: 100 } });
+    const wire = watched(t);
+    let lost = 0;
+    wire.lose = ({ path }) => path.endsWith('/batch') && ++lost <= 2;
+
+    await vt.chat.increment('gold', 10);
+    await vt.chat.series('recap').add('one');
+
+    const batches = wire.requests.filter(({ path }) => path.endsWith('/batch'));
+    assert.equal(batches.length, 3);
+    assert.equal(new Set(batches.map(({ headers }) => headers['Idempotency-Key'])).size, 1);
+    assert.equal(vt.chat.state.gold, 110);
+    assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { gold: 110 });
+    for (const { method, path, headers } of wire.requests) {
+        if (method !== 'GET') assert.ok(headers['Idempotency-Key'], path);
+    }
+});
+
+test('a refused write is told, and the value is what the server has', async (t) => {
+    const { vt } = await begin(t, { state: { text: 'short', hp: 5 } });
+    const errors = heard(vt, 'error');
+
+    vt.chat.state.text = 'x'.repeat(9 * 2 ** 20);
+    await assert.rejects(vt.chat.saved, { code: 'value_too_large', status: 413 });
+
+    assert.equal(vt.chat.state.text, 'short');
+    assert.equal(errors.length, 1);
+    vt.chat.state.hp = 6;
+    await vt.chat.saved;
+    assert.equal(vt.chat.state.hp, 6);
+});
+
+test('an operation on a value of another type is refused at once', async (t) => {
+    const { vt } = await begin(t, { state: { name: 'Ann' } });
+    assert.throws(() => vt.chat.increment('name'), { code: 'type_conflict' });
+    assert.throws(() => vt.chat.append('name', 1), { code: 'type_conflict' });
+    assert.throws(() => vt.chat.increment('gold', NaN), TypeError);
+    assert.equal(vt.chat.state.name, 'Ann');
+});
+
+test('every operation has its effect at once and its result from the server', async (t) => {
+    const { vt } = await begin(t, { state: { hp: 5, bag: ['rope'], outfit: { top: 'coat' } } });
+    const { chat } = vt;
+
+    const results = [
+        chat.set('mood', 'calm'), chat.increment('hp', 2), chat.append('bag', 'lamp'), chat.addToSet('bag', 'rope'),
+        chat.pull('bag', 'rope'), chat.merge('outfit', { top: null, hat: 'cap' }), chat.remove('mood'),
+    ];
+    assert.deepEqual(chat.snapshot().data, { hp: 7, bag: ['lamp'], outfit: { hat: 'cap' } });
+
+    assert.deepEqual(await Promise.all(results), [
+        { value: 'calm' }, { value: 7 }, { value: ['rope', 'lamp'] }, { added: false },
+        { value: ['lamp'] }, { value: { hat: 'cap' } }, { removed: true },
+    ]);
+    assert.deepEqual(await chat.clear(), { removedCount: 3 });
+    assert.deepEqual(chat.snapshot().data, {});
+});
+
+test('more than a request may hold goes in several', async (t) => {
+    const { server, vt, extensionId } = await begin(t);
+    for (let index = 0; index < 2500; index++) vt.chat.state[`key-${index}`] = index;
+    await vt.chat.saved;
+    assert.equal(Object.keys(await server.ask(extensionId, `/chats/${vt.chat.id}/data`)).length, 2500);
+});
+
+test('instances of the chat are live too, and go into the same batch', async (t) => {
+    const { server, tavern, vt, extensionId } = await begin(t);
+    const instance = await vt.chat.addInstance({ id: 'sera', name: 'Seraphina' });
+    assert.equal(instance.characterId, 'Seraphina.png');
+    const { requests } = watched(t);
+
+    await reply(tavern, vt, (state) => { state.gold = 1; instance.state.hp = 40; });
+    assert.equal(requests.filter(({ path }) => path.endsWith('/batch')).length, 1);
+    assert.deepEqual(await server.ask(extensionId, '/instances/sera/data'), { hp: 40 });
+    await tavern.swipe();
+    assert.equal(vt.chat.instance('sera').state.hp, undefined);
+
+    await tavern.swipeTo(0);
+    await tavern.reload();
+    assert.deepEqual(vt.chat.snapshot().instances, [
+        { instance: { id: 'sera', characterId: 'Seraphina.png', name: 'Seraphina' }, data: { hp: 40 } },
+    ]);
+    await vt.chat.removeInstance('sera');
+    assert.deepEqual(vt.chat.instances, []);
+    assert.throws(() => vt.chat.instance('sera'), { code: 'instance_not_found' });
+});
+
+test('keys of any kind go there and back', async (t) => {
+    const { tavern, vt } = await begin(t);
+    const odd = { __proto__: null, 'a/b?c=d#e': 1, 'ключ 🗝': { '': 2 }, toString: [3], then: 4 };
+    Object.assign(vt.chat.state, odd);
+    vt.chat.state['__proto__'] = { polluted: true };
+    await vt.chat.saved;
+
+    await tavern.reload();
+
+    assert.equal(JSON.stringify(vt.chat.state), '{"a/b?c=d#e":1,"ключ 🗝":{"":2},"toString":[3],"then":4,"__proto__":{"polluted":true}}');
+    assert.equal(/** @type {any} */ ({}).polluted, undefined);
+});
+
+test('history says who wrote what, and where', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    await vt.chat.edit((state) => { state.hp = 41; });
+
+    const { items } = await vt.chat.history({ key: 'hp' });
+
+    assert.deepEqual(items.map(({ actor, after, anchor }) => [actor, after, anchor]), [
+        ['user', 41, null], ['extension', 40, vt.chat.anchor(2)],
+    ]);
+    const [change] = await vt.chat.diff(items[1].revision);
+    assert.deepEqual([change.before, change.after], [40, 41]);
+    await vt.chat.restore(items[1].revision);
+    assert.equal(vt.chat.state.hp, 40);
+});
+
+test('connect refuses what will not mend', async () => {
+    const server = await commonServer();
+    await assert.rejects(ValueTracker.connect({ extensionId: 'no/such', url: server.url, getContext: null }), { code: 'invalid_extension_id' });
+    await assert.rejects(ValueTracker.connect(/** @type {any} */ ({})), TypeError);
+});
