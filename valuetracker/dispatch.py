@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from valuetracker.endpoints import Call, Document, Endpoint, Service, Stream
-from valuetracker.errors import ValueTrackerError
+from valuetracker.errors import TokenInvalid, Unauthorized, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 from valuetracker.gate import Caller, Gate
 from valuetracker.names import DEFAULT_USER
@@ -79,7 +79,7 @@ class Dispatcher:
                 refuse_repeated(headers)
             caller = self.gate.admit(given)
         except ValueTrackerError as refusal:
-            return self._finish(request, error_reply(refusal), started)
+            return self._refuse(request, given, refusal, started)
         if request.method == "GET":
             key = (caller.scope, given.get(b"x-extension-id", b""), request.target)
             reply = self.memory.get(key)
@@ -91,6 +91,19 @@ class Dispatcher:
         elif request.method == "OPTIONS" and b"access-control-request-method" in given:
             return self._finish(request, preflight(caller, given), started)
         return self._answer(request, given, caller, started)
+
+    def _refuse(
+        self,
+        request: Request,
+        given: dict[bytes, bytes],
+        refusal: ValueTrackerError,
+        started: float,
+    ) -> Reply:
+        """A page that is let in must be able to read that only its token is not."""
+        caller = None
+        if isinstance(refusal, Unauthorized):
+            caller = Caller(origin=self.gate.allowed_origin(given[b"host"], given.get(b"origin")))
+        return self._finish(request, error_reply(refusal), started, caller)
 
     def _finish(
         self, request: Request, reply: Reply, started: float, caller: Caller | None = None
@@ -152,6 +165,9 @@ class Dispatcher:
                 call.status = endpoint.status
                 call.context = read_context(endpoint, request, given)
             result = await endpoint.handler(call)
+            # It may have waited for long.
+            if not endpoint.changes and not self.gate.still_admits(caller):
+                raise TokenInvalid()
             return self._reply(endpoint, request, given, call, result)
         finally:
             if extensions is not users.default:
@@ -177,7 +193,7 @@ class Dispatcher:
             return Reply(endpoint.status, common, [], result.body)
         if isinstance(result, Stream):
             pieces: Pieces = result.pieces
-            if call.caller.token is not None:
+            if not call.caller.is_bridge:
                 pieces = Guarded(pieces, self.gate, call.caller)
             return stream_reply(pieces)
         body = b"" if endpoint.returns is None else orjson.dumps(result)
@@ -204,7 +220,7 @@ class Dispatcher:
 
 
 class Guarded:
-    """A stream that ends when the token it was begun with is revoked."""
+    """A stream that ends when whoever began it would not be let in any more."""
 
     def __init__(self, pieces: Pieces, gate: Gate, caller: Caller) -> None:
         self._pieces = pieces

@@ -72,6 +72,7 @@ class Caller:
     token: Token | None = None
     # Whether tokens are in use here, and this caller is not the bridge.
     needs_token: bool = False
+    is_bridge: bool = False
     # The foreign origin that may read the answer.
     origin: bytes | None = None
     # Whose answers in memory this one may be given.
@@ -121,8 +122,10 @@ class Gate:
         return caller
 
     def still_admits(self, caller: Caller) -> bool:
-        """Whether a token that was good when a stream began still is."""
-        return caller.token is None or self._tokens.has(caller.token)
+        """Whether whoever was let in when an answer began still would be."""
+        if caller.token is None:
+            return caller.is_bridge or caller.needs_token or not self._tokens.in_use
+        return self._tokens.has(caller.token)
 
     def _examine(
         self,
@@ -136,10 +139,10 @@ class Gate:
     ) -> Caller:
         if self._is_bridge(secret):
             # It has looked at host and origin itself, where the browser's are known.
-            handle = check_user(user.decode("latin-1")) if user else DEFAULT_USER
-            return Caller(handle, admin == b"true", scope=handle)
+            handle = DEFAULT_USER if user is None else check_user(user.decode("latin-1"))
+            return Caller(handle, admin == b"true", is_bridge=True, scope=handle)
         self._check_host(host)
-        allowed = self._allowed_origin(host, origin)
+        allowed = self.allowed_origin(host, origin)
         if allowed is None and site not in OWN_SITE:
             raise CrossSite()
         token = self._token(authorization)
@@ -173,7 +176,7 @@ class Gate:
         if not address.is_loopback or getattr(address, "ipv4_mapped", None):
             raise HostNotAllowed()
 
-    def _allowed_origin(self, host: bytes | None, origin: bytes | None) -> bytes | None:
+    def allowed_origin(self, host: bytes | None, origin: bytes | None) -> bytes | None:
         """The foreign origin that may read the answer; None is our own, or no page at all."""
         if origin is None:
             return None

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 from filelock import FileLock
@@ -28,6 +29,8 @@ from valuetracker.names import check_extension_id
 
 NAME = ".tokens.json"
 TOKEN = re.compile(r"vt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
+ID = re.compile(r"[0-9a-f]{12}\Z")
+DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,27 @@ class Token:
     admin: bool = False
     created_at: str = ""
 
+    def __post_init__(self) -> None:
+        """Whoever edits the file by hand must not let somebody in by a slip."""
+        texts = (self.id, self.name, self.digest, self.created_at, *self.extensions)
+        if not all(isinstance(each, str) for each in texts):
+            raise TypeError("an id, a name, a digest, a time or an extension is no text")
+        if not isinstance(self.read_others, bool) or not isinstance(self.admin, bool):
+            raise TypeError("`read_others` and `admin` must be true or false")
+        if not ID.match(self.id) or not DIGEST.match(self.digest):
+            raise ValueError("an id or a digest is none")
+
 
 class TokenFile:
     """The tokens of one data directory."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._tokens: dict[str, Token] = {}
-        self._unreadable = False
+        # Stays so when the last one is revoked, or the file is taken away or damaged: none of
+        # these is meant to let everybody in. A server that is started anew begins anew.
+        self.in_use = False
 
     # What the server asks
 
@@ -58,7 +73,7 @@ class TokenFile:
         """Look whether the file has changed, and read it if so; whether it had."""
         try:
             found = os.stat(self._path)
-            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
         except FileNotFoundError:
             seen = None
         except OSError:
@@ -67,16 +82,12 @@ class TokenFile:
             return False
         try:
             self._tokens = self._read()
-            self._unreadable = False
+            self.in_use = self.in_use or bool(self._tokens)
         except StartupError:
             # Nobody is let in by a file that says nothing.
-            self._tokens, self._unreadable = {}, True
+            self._tokens, self.in_use = {}, True
         self._seen = seen
         return True
-
-    @property
-    def in_use(self) -> bool:
-        return bool(self._tokens) or self._unreadable
 
     def find(self, text: str) -> Token | None:
         match = TOKEN.match(text)
@@ -125,8 +136,7 @@ class TokenFile:
 
     def _read(self) -> dict[str, Token]:
         try:
-            rows = orjson.loads(self._path.read_bytes())
-            tokens = [Token(**{**row, "extensions": tuple(row["extensions"])}) for row in rows]
+            tokens = [_token(row) for row in _list(orjson.loads(self._path.read_bytes()))]
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -141,6 +151,16 @@ class TokenFile:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self._path)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("this must be a list")
+    return value
+
+
+def _token(row: dict[str, Any]) -> Token:
+    return Token(**{**row, "extensions": tuple(_list(row["extensions"]))})
 
 
 def _digest(text: str) -> str:
