@@ -143,14 +143,15 @@ class Dispatcher:
         path, _, query = request.target.partition(b"?")
         if path == b"/" and request.method in ("GET", "HEAD"):
             return json_reply(302, b"", [(b"location", HOME)])
-        endpoint, raw = self.router.find(request.method, path)
+        found = self.router.find(request.method, path)
+        endpoint = found.endpoint
         extension_id = read_extension_id(endpoint, given)
         users = self.service.users
         extensions = users.default
         if caller.user != DEFAULT_USER:
             extensions = await users.enter(caller.user)
         try:
-            call = Call(self.service, extensions, caller, extension_id, read_path(raw))
+            call = Call(self.service, extensions, caller, extension_id, read_path(found))
             if endpoint.extension == "path":
                 call.extension_id = call.path["extension"]
             if endpoint.query:

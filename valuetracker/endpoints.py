@@ -385,7 +385,9 @@ class Call:
     ) -> Written:
         """Run a writing verb; its answer is durable when this returns."""
         extensions = self.extensions
-        extension = await extensions.enter(self.extension_id)
+        extension = extensions.enter_open(self.extension_id) or await extensions.enter(
+            self.extension_id
+        )
         try:
             return await extension.write(verb, *arguments, context=self.context, status=self.status)
         finally:

@@ -37,6 +37,10 @@ from valuetracker.wire import Wire
 # Requests a client may send ahead on one connection before it is read no further.
 SENT_AHEAD = 64
 
+# Headers that are about the message and its connection, not about what is asked.
+OF_THE_MESSAGE = frozenset({b"content-length", b"transfer-encoding", b"expect", b"connection"})
+METHODS = {each.encode(): each for each in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")}
+
 CLOSE = b"connection: close\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -75,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: Headers = []
         self._header_bytes = 0
+        self._says_connection = False
         self._pieces: list[bytes] = []
         # Room in the budget: what its body has been given, or waits for.
         self._reserved = 0
@@ -224,9 +229,12 @@ class Connection(asyncio.Protocol):
         if self._header_bytes > limits.HEADER_BYTES or len(self._headers) > limits.HEADER_COUNT:
             raise HeadersTooLarge()
         self._pieces = []
+        self._says_connection = False
         size = 0
         expected = None
         for name, value in self._headers:
+            if name not in OF_THE_MESSAGE:
+                continue
             if name == b"content-length":
                 size = int(value)
             elif name == b"transfer-encoding":
@@ -234,6 +242,8 @@ class Connection(asyncio.Protocol):
                 size = BODY_BYTES
             elif name == b"expect":
                 expected = value
+            else:
+                self._says_connection = True
         if self._parser.should_upgrade():
             # Nothing is upgraded to. A plain request is answered, as the last one here; of
             # one with a body the body cannot be had.
@@ -312,8 +322,14 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
             return
         parser = self._parser
-        request = Request(parser.get_method().decode("ascii"), target, self._headers, body)
-        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        method = parser.get_method()
+        request = Request(
+            METHODS.get(method) or method.decode("ascii"), target, self._headers, body
+        )
+        keep_alive = parser.should_keep_alive()
+        # Of HTTP/1.0 too, if it asks for it; but it is not promised there.
+        if keep_alive and self._says_connection:
+            keep_alive = parser.get_http_version() == "1.1"
         if self._answering is None:
             self._answer(request, keep_alive, reserved)
         elif len(self._ahead) < SENT_AHEAD:

@@ -35,7 +35,7 @@ from valuetracker.errors import (
 from valuetracker.gate import LOOKED_AT
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.replies import Headers, Request
-from valuetracker.router import decode
+from valuetracker.router import Found, decode
 from valuetracker.store.changes import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse
 
@@ -163,7 +163,12 @@ def read_extension_id(endpoint: Endpoint, given: Given) -> str:
         if endpoint.extension == "optional":
             return ""
         raise ExtensionIdRequired()
-    return check_extension_id(found.decode("latin-1"))
+    return _extension_id(found)
+
+
+@lru_cache(maxsize=1_024)
+def _extension_id(header: bytes) -> str:
+    return check_extension_id(header.decode("latin-1"))
 
 
 def either_extension(given: Given, query: str | None) -> str:
@@ -177,13 +182,16 @@ def either_extension(given: Given, query: str | None) -> str:
     return check_extension_id(found)
 
 
-def read_path(raw: dict[str, str | None]) -> dict[str, str]:
-    path: dict[str, str] = {}
-    for name, text in raw.items():
-        if text is None:
-            raise InvalidPath()
-        path[name] = PATH_KINDS[name].parse(text)
-    return path
+def read_path(found: Found) -> dict[str, str]:
+    # Clients ask for the same few paths again and again.
+    if found.path is None:
+        path: dict[str, str] = {}
+        for name, text in found.raw.items():
+            if text is None:
+                raise InvalidPath()
+            path[name] = PATH_KINDS[name].parse(text)
+        found.path = path
+    return found.path
 
 
 def read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:

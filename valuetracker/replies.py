@@ -106,8 +106,12 @@ class Reply:
     def head(self) -> bytes:
         """The status line and headers; finished answers are sent often, so it is kept."""
         if self._head is None:
-            own = header_block([*self._length(), *self.extra])
-            self._head = b"%b%b%b" % (STATUS_LINES[self.status], self.common.block, own)
+            parts = [STATUS_LINES[self.status], self.common.block]
+            for each in self._length():
+                parts.append(b"%b: %b\r\n" % each)
+            for each in self.extra:
+                parts.append(b"%b: %b\r\n" % each)
+            self._head = b"".join(parts)
         return self._head
 
     def _length(self) -> Headers:

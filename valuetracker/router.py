@@ -30,13 +30,24 @@ class Node:
         self.endpoints: dict[str, tuple[Endpoint, tuple[str, ...]]] = {}
 
 
+class Found:
+    """Where a raw path leads: its parameters, decoded, and once they are read, checked."""
+
+    __slots__ = ("endpoint", "path", "raw")
+
+    def __init__(self, endpoint: Endpoint, raw: dict[str, str | None]) -> None:
+        self.endpoint = endpoint
+        self.raw = raw
+        self.path: dict[str, str] | None = None
+
+
 class Router:
     """The route table as a trie of path segments."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = Node()
         self._prefixed = Node()
-        self._found: dict[tuple[str, bytes], tuple[Endpoint, dict[str, str | None]]] = {}
+        self._found: dict[tuple[str, bytes], Found] = {}
         for endpoint in endpoints:
             self._add(self._prefixed, endpoint)
             if endpoint.at_root:
@@ -56,7 +67,7 @@ class Router:
             assert method not in node.endpoints, f"{method} {path} is there twice"
             node.endpoints[method] = (endpoint, tuple(parameters))
 
-    def find(self, method: str, path: bytes) -> tuple[Endpoint, dict[str, str | None]]:
+    def find(self, method: str, path: bytes) -> Found:
         """
         The endpoint for a raw path, and its parameters, decoded.
 
@@ -73,7 +84,7 @@ class Router:
                 self._found[method, path] = known
         return known
 
-    def _find(self, method: str, path: bytes) -> tuple[Endpoint, dict[str, str | None]]:
+    def _find(self, method: str, path: bytes) -> Found:
         node = self._root
         if path.startswith(PREFIX_BYTES):
             node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
@@ -91,7 +102,7 @@ class Router:
             match = end.endpoints.get(wanted)
             if match is not None:
                 endpoint, parameters = match
-                return endpoint, dict(zip(parameters, found, strict=True))
+                return Found(endpoint, dict(zip(parameters, found, strict=True)))
             allowed.update(end.endpoints)
         if allowed:
             allow = sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)

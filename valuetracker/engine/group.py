@@ -44,6 +44,7 @@ class GroupWriter(ABC):
         self.on_commit: Callable[[Any], None] = lambda committed: None
         self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._pump: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     @property
     def writing(self) -> bool:
@@ -51,11 +52,10 @@ class GroupWriter(ABC):
         return self._pump is not None
 
     async def write(self, job: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append((job, answer))
         if self._pump is None:
-            self._pump = loop.create_task(self._write_groups())
+            self._pump = self._loop.create_task(self._write_groups())
         return await answer
 
     async def _write_groups(self) -> None:

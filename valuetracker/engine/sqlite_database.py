@@ -175,15 +175,14 @@ class SQLiteDatabase(GroupWriter):
                 group = self._take_group()
                 self._announce(group, Outcome.failed(self._judge(error), len(group)))
                 return
-        loop = asyncio.get_running_loop()
-        reopen = await self._writer.run(functools.partial(self._write_all, loop=loop))
+        reopen = await self._writer.run(self._write_all)
         if reopen:
             # After a failed sync nobody knows what the kernel still holds of the file.
             writer, self._writer = self._writer, None
             with contextlib.suppress(Exception):
                 await writer.close()
 
-    def _write_all(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> bool:
+    def _write_all(self, connection: sqlite3.Connection) -> bool:
         """
         Write one group after the other, on the connection's thread, while any wait.
 
@@ -201,7 +200,7 @@ class SQLiteDatabase(GroupWriter):
             except RuntimeError as error:
                 # What is committed is committed, and told; only the answers are lost.
                 outcome.results = [(False, error)] * len(group)
-            loop.call_soon_threadsafe(self._announce, group, outcome)
+            self._loop.call_soon_threadsafe(self._announce, group, outcome)
             if outcome.reopen:
                 return True
         return False
