@@ -29,8 +29,9 @@ def compare(rig: Rig) -> list[Comparison]:
     title = f"a write, {READERS} readers to none"
     found = [Comparison("feed", title, connections, writes=True) for connections in GOALS]
     rounds = max(min(rig.rounds, LEAST_ROUNDS), rig.rounds // 2)
+    command = serve(rig.work / "feed", "--feed-readers", str(READERS))
     with (
-        running(rig.cores.server, serve(rig.work / "feed"), rig.work / "feed.log") as child,
+        running(rig.cores.server, command, rig.work / "feed.log") as child,
         closing(Api(child, EXTENSION)) as api,
     ):
         prepare(api)

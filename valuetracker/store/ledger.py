@@ -161,7 +161,8 @@ class Ledger:
 
     async def perform(self, job: WriteJob) -> Written:
         self.clean = True
-        self.now = now()
+        # What is committed together happened together.
+        self.now = self.now or now()
         self.context = context = job.context
         self._revised = self._saw = False
         self._journal.begin(context, self.now)
