@@ -42,5 +42,5 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # uvicorn's own lines say nothing at info that the ready line does not.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    for name in ("asyncio", "filelock"):
+    for name in ("asyncio", "filelock", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -18,6 +18,7 @@ from valuetracker.api import (
     feed,
     history,
     instances,
+    lorebooks,
     operations,
     series,
     service,
@@ -41,7 +42,11 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,
-    "SillyTavern": [*sillytavern.ENDPOINTS, *sessions.ENDPOINTS],
+    "SillyTavern": [
+        *sillytavern.ENDPOINTS,
+        *sessions.ENDPOINTS,
+        *lorebooks.ENDPOINTS,
+    ],
     "The server": service.ENDPOINTS,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from valuetracker.api.lorebooks import LOREBOOK, LOREBOOK_REFUSALS, create_with_lorebook
 from valuetracker.endpoints import (
     CHAT_ID,
     CHECKPOINT_NAME,
@@ -16,6 +17,7 @@ from valuetracker.endpoints import (
     object_kind,
 )
 from valuetracker.errors import (
+    AdminRequired,
     ChatExists,
     ChatNotFound,
     CheckpointExists,
@@ -56,6 +58,10 @@ async def create_checkpoint(call: Call) -> Any:
     and counts to check it by. While operations of the chat are under way it is refused; with
     `whenReady` it is made when the last of them has ended. `expect` says what should be
     there: `series` and `keys` that are missing are warnings.
+
+    `lorebook` names a lorebook of SillyTavern that is copied in the same step, as
+    `POST /st/lorebooks/:name/clone` does; both names are in `state.lorebook`, and the copy's
+    is what validation expects. That is the admin's, and cannot wait for operations.
     """
     body = call.body
     wish = checkpoints.Wish(
@@ -65,6 +71,8 @@ async def create_checkpoint(call: Call) -> Any:
         body.get("meta"),
         body.get("whenReady", False),
     )
+    if body.get("lorebook") is not None:
+        return await create_with_lorebook(call, wish, body["lorebook"])
     return await call.write(checkpoints.create_checkpoint, call.path["chat"], wish)
 
 
@@ -171,6 +179,7 @@ START = Kind(
 )
 OBJECT = object_kind()
 
+
 ALL = "/chats/{chat}/checkpoints"
 ONE = ALL + "/{checkpoint}"
 USE = (InvalidId, CheckpointNotFound, CheckpointWaiting, CheckpointFailed)
@@ -187,9 +196,18 @@ ENDPOINTS = [
             Field("expect", OBJECT, "What should be there.", required=False),
             Field("meta", OBJECT, "Whatever is to be kept with it.", required=False),
             Field("whenReady", FLAG, "Wait for operations to end.", required=False),
+            Field(
+                "lorebook",
+                LOREBOOK,
+                "A lorebook to copy: its name, or `{name, as?, uids?}`.",
+                required=False,
+                nullable=True,
+            ),
         ),
         raises=(
             InvalidBody,
+            AdminRequired,
+            *LOREBOOK_REFUSALS,
             InvalidId,
             NumberOutOfRange,
             TooDeep,

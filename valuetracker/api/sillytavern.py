@@ -1,5 +1,5 @@
 """
-SillyTavern seen from here: its folders, its health, its lorebooks.
+SillyTavern seen from here: its folders and its health.
 
 These routes speak snake_case, as their callers always did, and stand at the root as well.
 """
@@ -15,15 +15,12 @@ from typing import Any
 from valuetracker.bridge.configuration import Configuration, configuration, folder
 from valuetracker.bridge.health import probe_health
 from valuetracker.bridge.installation import sync_extension as sync_folders
-from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneWish
-from valuetracker.bridge.lorebooks import clone_lorebook as clone_world
 from valuetracker.bridge.origins import allowed_origin, parse_origin
 from valuetracker.bridge.paths import resolve_paths
-from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync, LorebookClone
+from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync
 from valuetracker.bridge.status import paths_record
 from valuetracker.endpoints import (
     FLAG,
-    LOREBOOK_NAME,
     TEXT,
     Call,
     Endpoint,
@@ -33,11 +30,7 @@ from valuetracker.endpoints import (
 from valuetracker.errors import (
     AdminRequired,
     InvalidBody,
-    InvalidName,
     InvalidQuery,
-    LorebookDamaged,
-    LorebookExists,
-    LorebookNotFound,
     NoDestination,
     NotWritable,
     OriginNotAllowed,
@@ -135,19 +128,6 @@ async def sync_extension(call: Call) -> ExtensionSync:
     return await asyncio.to_thread(copy)
 
 
-async def clone_lorebook(call: Call) -> LorebookClone:
-    """
-    Copy a lorebook of SillyTavern, all entries and all else that is in its file.
-
-    Entries get new uids, and `_registry_*` entries name the new ones; one that cannot be
-    read is copied as it is, with a warning. `uids: "keep"` leaves the old ones. Order and
-    `displayIndex` stay; an entry without one gets its old uid, which is where SillyTavern
-    showed it. `as` is the name of the copy.
-    """
-    wish = CloneWish(call.path["lorebook"], call.body.get("as"), call.body.get("uids", REGENERATE))
-    return await asyncio.to_thread(clone_world, configured(call), user_of(call), wish)
-
-
 # What these routes take
 
 
@@ -194,14 +174,7 @@ def _parse_folder(value: Any) -> Path:
     return path
 
 
-def _parse_uids(value: Any) -> str:
-    if value not in (REGENERATE, KEEP):
-        raise InvalidBody(f"`uids` must be `{REGENERATE}` or `{KEEP}`.")
-    return str(value)
-
-
 FOLDER = Kind({"type": "string", "minLength": 1, "maxLength": LONGEST_PATH}, _parse_folder)
-UIDS = Kind({"type": "string", "enum": [REGENERATE, KEEP]}, _parse_uids)
 
 
 def place_fields(refusal: type[ValueTrackerError]) -> tuple[Field, ...]:
@@ -224,16 +197,6 @@ def place_fields(refusal: type[ValueTrackerError]) -> tuple[Field, ...]:
         Field("timeout", seconds_kind(refusal), "For how many seconds to wait.", required=False),
     )
 
-
-LOREBOOK_REFUSALS = (
-    InvalidName,
-    SymlinkRefused,
-    LorebookNotFound,
-    LorebookExists,
-    LorebookDamaged,
-    NotWritable,
-    StorageFull,
-)
 
 ENDPOINTS = [
     Endpoint(("GET",), "/st/paths", get_paths, returns=BridgePaths, extension="none", at_root=True),
@@ -268,21 +231,6 @@ ENDPOINTS = [
             NotWritable,
             StorageFull,
         ),
-        extension="none",
-        at_root=True,
-        access="admin",
-    ),
-    Endpoint(
-        ("POST",),
-        "/st/lorebooks/{lorebook}/clone",
-        clone_lorebook,
-        returns=LorebookClone,
-        body=(
-            Field("as", LOREBOOK_NAME, "The name of the copy; made up if not said.", False, True),
-            Field("uids", UIDS, "`regenerate` (the default) or `keep`.", False),
-        ),
-        body_optional=True,
-        raises=(InvalidBody, *LOREBOOK_REFUSALS),
         extension="none",
         at_root=True,
         access="admin",

@@ -35,9 +35,11 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     if match is not None:
         if plugins_enabled(folder):
             return None
-        start, end = match.span("value")
-        folder.write(NAME, text[:start] + b"true" + text[end:])
-        return {"value": match["value"].decode("utf-8", "replace")}
+        # A colon that nothing follows may stand without a blank; one before a value may not.
+        blank = b" " if match["key"].endswith(b":") else b""
+        after = match["key"] + blank + b"true"
+        folder.write(NAME, text[: match.start()] + after + text[match.end() :])
+        return {"before": match[0].decode("utf-8", "replace"), "after": after.decode()}
     if UNUSUAL.search(text):
         raise NotWritable(
             f"{folder.path / NAME} is written in a way that is not changed here.",
@@ -60,9 +62,12 @@ def undo_enabling(folder: Folder, change: dict[str, Any]) -> bool:
     if isinstance(added, str) and added and text.endswith(added.encode()):
         folder.write(NAME, text[: -len(added.encode())])
         return True
-    match, value = LINE.search(text), change.get("value")
-    if match is None or match["value"] != b"true" or not isinstance(value, str):
+    match, before = LINE.search(text), change.get("before")
+    if (
+        match is None
+        or match[0] != str(change.get("after")).encode()
+        or not isinstance(before, str)
+    ):
         return False
-    start, end = match.span("value")
-    folder.write(NAME, text[:start] + value.encode() + text[end:])
+    folder.write(NAME, text[: match.start()] + before.encode() + text[match.end() :])
     return True

@@ -124,6 +124,11 @@ class Desk:
             if page in room.pages:
                 room.pages.remove(page)
 
+    def listeners(self, user: str) -> int:
+        """How many pages are waiting at this moment."""
+        room = self._rooms.get(user)
+        return len(room.pages) if room is not None else 0
+
     def reply(self, user: str, id: str, reply: Reply) -> None:
         room = self._rooms.get(user)
         asked = room.asked.pop(id, None) if room is not None else None

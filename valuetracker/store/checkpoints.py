@@ -68,6 +68,8 @@ class Wish:
     expect: str | None = None
     meta: str | None = None
     when_ready: bool = False
+    # What is recorded of a copy that was made beside it, as JSON: its names, and warnings.
+    lorebook: str | None = None
 
 
 # Making
@@ -94,7 +96,7 @@ async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint 
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
         return Answer(202, {"name": name, "status": WAITING})
-    await _make(tx, chat, row)
+    await _make(tx, chat, row, wish.lorebook)
     return row.record()
 
 
@@ -120,7 +122,7 @@ async def make_waiting(tx: Ledger, chat: ChatRow) -> None:
                 await tx.execute_many(INSERT_CHECKPOINT, [row])
 
 
-async def _make(tx: Ledger, chat: ChatRow, row: CheckpointRow) -> None:
+async def _make(tx: Ledger, chat: ChatRow, row: CheckpointRow, lorebook: str | None = None) -> None:
     row.revision = (await tx.load_head()).revision
     folded: list[str] = []
     if row.message_id is None:
@@ -130,11 +132,15 @@ async def _make(tx: Ledger, chat: ChatRow, row: CheckpointRow) -> None:
         folded = view.warnings
         series, rows, digest = await _measure(tx, chat, await contents_of(tx, view))
     expect = orjson.loads(row.expect) if row.expect is not None else {}
-    state = {"series": series, "rows": rows, "expect": expect}
+    state: dict[str, Any] = {"series": series, "rows": rows, "expect": expect}
+    copied: list[str] = []
+    if lorebook is not None:
+        state["lorebook"] = orjson.loads(lorebook)
+        copied = state["lorebook"].pop("warnings", [])
     row.state = orjson.dumps(state).decode()
     row.digest, row.status = digest, READY
     missing = await _missing(tx, chat, row, series, expect)
-    row.warnings = orjson.dumps([*folded, *missing]).decode()
+    row.warnings = orjson.dumps([*folded, *missing, *copied]).decode()
     row.seal()
     await tx.execute_many(INSERT_CHECKPOINT, [row])
 

@@ -80,6 +80,11 @@ DELETE_OLD_REQUESTS = Statement(
 )
 
 
+async def was_answered(tx: Transaction, key: str | None) -> bool:
+    """Whether a request with that key has been answered before, this one or another."""
+    return key is not None and await tx.fetch_one(SELECT_REQUEST, key=key) is not None
+
+
 class Requests:
     """The remembered requests, as one group of verbs sees them."""
 

@@ -1,0 +1,69 @@
+"""A home, a SillyTavern and a server of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.bridge.folders import make_sillytavern
+from tests.bridge.upstream import FakeSillyTavern, fake_sillytavern
+from tests.conftest import RunningServer, running_server
+from valuetracker import __version__
+
+VARIABLES = (
+    "VALUETRACKER_ST_EXTENSIONS_DIR",
+    "COMFYVN_ST_EXTENSIONS_DIR",
+    "SILLYTAVERN_PATH",
+    "VALUETRACKER_LOG_LEVEL",
+    "COMFYVN_LOG_LEVEL",
+)
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one: whoever runs the tests may have a SillyTavern."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def sillytavern(tmp_path: Path) -> Path:
+    return make_sillytavern(tmp_path / "SillyTavern")
+
+
+@pytest.fixture
+def upstream() -> Iterator[FakeSillyTavern]:
+    with fake_sillytavern(__version__) as running:
+        yield running
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts a server with settings of the test's own."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> RunningServer:
+            return stack.enter_context(running_server(tmp_path / "db", **settings))
+
+        yield start
+
+
+@pytest.fixture
+def bridge(
+    start_server: StartServer, sillytavern: Path, upstream: FakeSillyTavern
+) -> Iterator[httpx.Client]:
+    """Speaks to a server that knows that SillyTavern; paths are relative to the root."""
+    server = start_server(st_root=(sillytavern,), st_base_url=upstream.url)
+    with httpx.Client(base_url=server.url, timeout=60, verify=False) as client:
+        yield client

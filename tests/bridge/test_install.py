@@ -1,0 +1,472 @@
+"""`valuetracker sillytavern install`, `status` and `uninstall`, on real folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.bridge.folders import CONFIG, EXTENSIONS, make_sillytavern, tree
+from tests.bridge.permissions import read_only
+from tests.bridge.upstream import FakeSillyTavern, closed_port
+from valuetracker import __version__
+from valuetracker.bridge.bundle import bundled_files
+from valuetracker.cli import main
+
+PLUGIN = Path("plugins/valuetracker")
+EXTENSION = EXTENSIONS / "valuetracker"
+ENABLED = "enableServerPlugins: true\n"
+
+
+def run(command: str, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["sillytavern", command, *(str(each) for each in arguments)])
+
+
+def succeed(command: str, *arguments: str | Path) -> str:
+    result = run(command, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def fail(command: str, *arguments: str | Path) -> str:
+    result = run(command, *arguments)
+    assert result.exit_code == 1, result.output
+    assert result.output.startswith("error: ")
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def record(sillytavern: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((sillytavern / PLUGIN / "installed.json").read_text())
+    return found
+
+
+def status(sillytavern: Path, *arguments: str) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{closed_port()}"
+    found: dict[str, Any] = json.loads(
+        succeed("status", sillytavern, "--json", "--url", url, *arguments)
+    )
+    return found
+
+
+# Installing
+
+
+def test_plugin_extension_and_client_are_installed(sillytavern: Path) -> None:
+    output = succeed("install", sillytavern)
+
+    files = {name for name, content in tree(sillytavern).items() if content is not None}
+    plugin, extension = bundled_files("plugin"), bundled_files("extension")
+    assert {(PLUGIN / name).as_posix() for name in plugin} <= files
+    assert {(EXTENSION / name).as_posix() for name in extension} <= files
+    assert f"Installed {__version__} into SillyTavern 1.19.0" in output
+    assert "--enable-plugins" in output
+
+
+def test_the_record_says_which_python_which_version_and_which_files(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+
+    found = record(sillytavern)
+
+    assert found["python"] == sys.executable
+    assert Path(found["python"]).is_absolute()
+    assert found["version"] == __version__
+    assert {each["path"] for each in found["files"]} == {
+        *((PLUGIN / name).as_posix() for name in bundled_files("plugin")),
+        *((EXTENSION / name).as_posix() for name in bundled_files("extension")),
+    }
+    assert {PLUGIN.as_posix(), EXTENSION.as_posix()} <= set(found["folders"])
+
+
+def test_again_changes_nothing(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+    before = tree(sillytavern)
+
+    output = succeed("install", sillytavern)
+
+    assert tree(sillytavern) == before
+    assert "0 files created, 0 updated" in output
+
+
+def test_an_installation_that_was_cut_short_is_finished(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+    whole = tree(sillytavern)
+    (sillytavern / EXTENSION / "manifest.json").unlink()
+    (sillytavern / PLUGIN / "package.json").unlink()
+
+    succeed("install", sillytavern)
+
+    assert tree(sillytavern) == whole
+
+
+def test_an_older_version_is_brought_up_to_date(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+    package = sillytavern / PLUGIN / "package.json"
+    package.write_text(json.dumps({"name": "valuetracker-plugin", "version": "0.0.1"}))
+    stale = sillytavern / PLUGIN / "gone-since.js"
+    stale.write_text("// of 0.0.1")
+    old = record(sillytavern)
+    digest = hashlib.sha256(stale.read_bytes()).hexdigest()
+    old["files"].append({"path": (PLUGIN / "gone-since.js").as_posix(), "sha256": digest})
+    (sillytavern / PLUGIN / "installed.json").write_text(json.dumps({**old, "version": "0.0.1"}))
+    assert status(sillytavern)["plugin"] == "mismatch"
+
+    output = succeed("install", sillytavern)
+
+    assert "It was 0.0.1 before." in output
+    assert status(sillytavern)["plugin"] == "match"
+    assert record(sillytavern)["version"] == __version__
+    succeed("uninstall", sillytavern)
+    assert not stale.exists()
+
+
+def test_a_newer_version_is_not_replaced_unless_forced(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+    package = sillytavern / PLUGIN / "package.json"
+    package.write_text(json.dumps({"name": "valuetracker-plugin", "version": "99.0.0"}))
+    before = tree(sillytavern)
+
+    output = fail("install", sillytavern)
+
+    assert "99.0.0" in output
+    assert "--force" in output
+    assert tree(sillytavern) == before
+    succeed("install", sillytavern, "--force")
+    assert status(sillytavern)["installed"] == __version__
+
+
+# What is no SillyTavern, or has something in the way
+
+
+@pytest.mark.parametrize("lacking", ["server.js", "package.json", "public", "all", "name"])
+@pytest.mark.parametrize("command", ["install", "status", "uninstall"])
+def test_what_is_no_sillytavern_is_refused(tmp_path: Path, command: str, lacking: str) -> None:
+    root = make_sillytavern(tmp_path / "st")
+    if lacking == "all":
+        root = tmp_path / "nothing"
+    elif lacking == "name":
+        (root / "package.json").write_text('{"name": "other"}')
+    elif lacking == "public":
+        (root / lacking).rename(root / "private")
+    else:
+        (root / lacking).unlink()
+    before = tree(tmp_path)
+
+    output = fail(command, root)
+
+    assert "hint: " in output
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"name": 5}'])
+def test_a_broken_package_file_is_no_sillytavern(sillytavern: Path, text: str) -> None:
+    (sillytavern / "package.json").write_text(text)
+
+    fail("install", sillytavern)
+
+
+def test_the_original_plugin_is_named_and_left_alone(sillytavern: Path) -> None:
+    folder = sillytavern / "plugins/SillyTavern-ValueTracker"
+    (folder / "dist").mkdir(parents=True)
+    (folder / "package.json").write_text('{"name": "value-tracker", "main": "dist/index.js"}')
+    (folder / "dist/index.js").write_text("exports.info={id:'valuetracker',name:'Value Tracker'}")
+    before = tree(sillytavern)
+
+    output = fail("install", sillytavern)
+
+    assert str(folder) in output
+    assert tree(sillytavern) == before
+
+
+def test_a_folder_of_our_name_without_our_record_is_left_alone(sillytavern: Path) -> None:
+    (sillytavern / PLUGIN).mkdir()
+    (sillytavern / PLUGIN / "package.json").write_text('{"name": "valuetracker-plugin"}')
+    before = tree(sillytavern)
+
+    fail("install", sillytavern)
+
+    assert tree(sillytavern) == before
+
+
+@pytest.mark.parametrize(
+    "folder", ["plugins", "public/scripts/extensions/third-party"], ids=["plugins", "extensions"]
+)
+def test_a_folder_that_cannot_be_written_to_is_named(sillytavern: Path, folder: str) -> None:
+    with read_only(sillytavern / folder):
+        output = fail("install", sillytavern)
+
+    assert folder in output
+    assert "hint: " in output
+    # What could be installed is known to be ours, and goes again.
+    if (sillytavern / PLUGIN).exists():
+        succeed("uninstall", sillytavern)
+    assert not (sillytavern / PLUGIN).exists()
+
+
+# The configuration
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (CONFIG, CONFIG.replace("enableServerPlugins: false", "enableServerPlugins: true")),
+        ("enableServerPlugins: no\r\na: 1\r\n", "enableServerPlugins: true\r\na: 1\r\n"),
+        ('"enableServerPlugins":   "false"   # x', '"enableServerPlugins":   true   # x'),
+        ("enableServerPlugins:\n", ENABLED),
+        ("a: 1\n", "a: 1\nenableServerPlugins: true\n"),
+        ("a: 1", "a: 1\nenableServerPlugins: true\n"),
+        ("", "enableServerPlugins: true\n"),
+        ("# enableServerPlugins:\n", "# enableServerPlugins:\nenableServerPlugins: true\n"),
+        ("x:\n  enableServerPlugins: no\n", "x:\n  enableServerPlugins: no\n" + ENABLED),
+        (None, "enableServerPlugins: true\n"),
+    ],
+)
+def test_plugins_are_switched_on_and_off_again_and_the_rest_stays(
+    sillytavern: Path, before: str | None, after: str
+) -> None:
+    config = sillytavern / "config.yaml"
+    config.unlink()
+    if before is not None:
+        config.write_bytes(before.encode())
+    untouched = tree(sillytavern)
+
+    output = succeed("install", sillytavern, "--enable-plugins")
+
+    assert config.read_bytes() == after.encode()
+    assert "Restart SillyTavern now." in output
+    succeed("uninstall", sillytavern)
+    assert tree(sillytavern) == untouched
+
+
+@pytest.mark.parametrize("line", ["enableServerPlugins: true", "enableServerPlugins: True # on"])
+def test_what_is_on_is_left_as_it_is(sillytavern: Path, line: str) -> None:
+    (sillytavern / "config.yaml").write_text(line)
+
+    succeed("install", sillytavern, "--enable-plugins")
+    succeed("uninstall", sillytavern)
+
+    assert (sillytavern / "config.yaml").read_text() == line
+
+
+def test_the_configuration_is_not_touched_unless_asked(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+
+    assert (sillytavern / "config.yaml").read_text() == CONFIG
+
+
+def test_an_unusual_configuration_is_left_to_the_person(sillytavern: Path) -> None:
+    (sillytavern / "config.yaml").write_text('{"listen": false}')
+
+    output = fail("install", sillytavern, "--enable-plugins")
+
+    assert "enableServerPlugins: true" in output
+    assert (sillytavern / "config.yaml").read_text() == '{"listen": false}'
+
+
+def test_a_configuration_behind_a_link_is_left_to_the_person(
+    sillytavern: Path, tmp_path: Path
+) -> None:
+    (sillytavern / "config.yaml").rename(tmp_path / "config.yaml")
+    (sillytavern / "config.yaml").symlink_to(tmp_path / "config.yaml")
+
+    fail("install", sillytavern, "--enable-plugins")
+
+    assert (tmp_path / "config.yaml").read_text() == CONFIG
+
+
+def test_plugins_stay_on_while_another_needs_them(sillytavern: Path) -> None:
+    succeed("install", sillytavern, "--enable-plugins")
+    (sillytavern / "plugins/other").mkdir()
+
+    output = succeed("uninstall", sillytavern)
+
+    assert "stays on" in output
+    assert "enableServerPlugins: true" in (sillytavern / "config.yaml").read_text()
+
+
+# Uninstalling
+
+
+@pytest.mark.parametrize("folders", ["there", "missing"])
+def test_the_tree_is_byte_for_byte_what_it_was(sillytavern: Path, folders: str) -> None:
+    if folders == "missing":
+        (sillytavern / "plugins/package.json").unlink()
+        (sillytavern / "plugins").rmdir()
+        (sillytavern / EXTENSIONS).rmdir()
+    before = tree(sillytavern)
+    succeed("install", sillytavern, "--enable-plugins")
+    succeed("install", sillytavern)
+    assert tree(sillytavern) != before
+
+    succeed("uninstall", sillytavern)
+
+    assert tree(sillytavern) == before
+
+
+def test_what_was_changed_is_left_and_named(sillytavern: Path) -> None:
+    succeed("install", sillytavern)
+    manifest = sillytavern / EXTENSION / "manifest.json"
+    manifest.write_text(manifest.read_text() + " ")
+    (sillytavern / PLUGIN / "config.json").write_text("{}")
+
+    output = succeed("uninstall", sillytavern)
+
+    assert f"Left, because it was changed: {(EXTENSION / 'manifest.json').as_posix()}" in output
+    assert manifest.is_file()
+    assert (sillytavern / PLUGIN / "config.json").read_text() == "{}"
+    assert not (sillytavern / PLUGIN / "package.json").exists()
+    # Installing once more finds its own again.
+    succeed("install", sillytavern)
+    assert not status(sillytavern)["needsSync"]
+
+
+def test_what_is_not_installed_cannot_be_uninstalled(sillytavern: Path) -> None:
+    before = tree(sillytavern)
+
+    fail("uninstall", sillytavern)
+
+    assert tree(sillytavern) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.txt",
+        "plugins/valuetracker/../../../outside.txt",
+        "/outside.txt",
+        "plugins/other/index.js",
+        "server.js",
+        "plugins/valuetracker//x",
+        "plugins\\valuetracker\\x",
+        "plugins/valuetracker",
+        "a\0b",
+        "",
+    ],
+)
+def test_a_record_that_was_tampered_with_removes_nothing_else(
+    sillytavern: Path, tmp_path: Path, path: str
+) -> None:
+    succeed("install", sillytavern)
+    (tmp_path / "outside.txt").write_text("theirs")
+    (sillytavern / "plugins/other").mkdir()
+    (sillytavern / "plugins/other/index.js").write_text("theirs")
+    (sillytavern / "server.js").write_text("theirs")
+    digest = hashlib.sha256(b"theirs").hexdigest()
+    found = record(sillytavern)
+    found["files"].append({"path": path, "sha256": digest})
+    found["folders"] += ["..", "public", "/", "plugins/other", path]
+    (sillytavern / PLUGIN / "installed.json").write_text(json.dumps(found))
+
+    succeed("uninstall", sillytavern)
+
+    assert (tmp_path / "outside.txt").read_text() == "theirs"
+    assert (sillytavern / "plugins/other/index.js").read_text() == "theirs"
+    assert (sillytavern / "server.js").read_text() == "theirs"
+    assert not (sillytavern / PLUGIN).exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"files": 5, "folders": {}, "config": []}'])
+def test_a_record_that_cannot_be_read_does_no_harm(sillytavern: Path, text: str) -> None:
+    succeed("install", sillytavern)
+    (sillytavern / PLUGIN / "installed.json").write_text(text)
+
+    result = run("uninstall", sillytavern)
+
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert (sillytavern / PLUGIN / "package.json").exists()
+
+
+def test_nothing_is_removed_through_a_link(sillytavern: Path, tmp_path: Path) -> None:
+    succeed("install", sillytavern)
+    (sillytavern / EXTENSION).rename(tmp_path / "moved")
+    (sillytavern / EXTENSION).symlink_to(tmp_path / "moved")
+    before = tree(tmp_path / "moved")
+
+    fail("uninstall", sillytavern)
+
+    assert tree(tmp_path / "moved") == before
+
+
+# Telling
+
+
+def test_status_tells_what_is_bundled_installed_and_running(
+    sillytavern: Path, upstream: FakeSillyTavern
+) -> None:
+    before = status(sillytavern)
+    succeed("install", sillytavern, "--enable-plugins")
+    after = json.loads(succeed("status", sillytavern, "--json", "--url", upstream.url))
+
+    assert before == {
+        "sillytavern": "1.19.0",
+        "bundled": __version__,
+        "installed": None,
+        "running": None,
+        "plugin": "missing",
+        "extension": "missing",
+        "needsSync": True,
+        "pluginsEnabled": False,
+        "python": None,
+        "pythonExists": False,
+    }
+    assert after == {
+        "sillytavern": "1.19.0",
+        "bundled": __version__,
+        "installed": __version__,
+        "running": __version__,
+        "plugin": "match",
+        "extension": "match",
+        "needsSync": False,
+        "pluginsEnabled": True,
+        "python": sys.executable,
+        "pythonExists": True,
+    }
+
+
+def test_status_tells_what_is_wrong(sillytavern: Path, upstream: FakeSillyTavern) -> None:
+    succeed("install", sillytavern)
+    found = record(sillytavern)
+    (sillytavern / PLUGIN / "installed.json").write_text(
+        json.dumps({**found, "python": "/gone/python"})
+    )
+    (sillytavern / EXTENSION / "manifest.json").unlink()
+    upstream.says(
+        "/api/plugins/valuetracker/health", {"ok": True, "plugin": "x", "version": "0.0.9"}
+    )
+
+    output = succeed("status", sillytavern, "--url", upstream.url)
+
+    assert "/gone/python" in output
+    assert "install again" in output
+    assert "enableServerPlugins" in output
+    assert "restart SillyTavern" in output
+    assert "0.0.9" in output
+
+
+def test_status_asks_only_this_machine(sillytavern: Path) -> None:
+    fail("status", sillytavern, "--url", "http://169.254.169.254")
+
+
+@pytest.mark.parametrize("variable", ["VALUETRACKER_LOG_LEVEL", "COMFYVN_LOG_LEVEL"])
+def test_the_program_itself_logs_each_file_at_debug(sillytavern: Path, variable: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "valuetracker", "sillytavern", "install", str(sillytavern)],
+        env={**os.environ, variable: "DEBUG"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    copied = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {each["path"] for each in copied if each["action"] == "create"} == {
+        str(sillytavern / PLUGIN / "installed.json"),
+        *(str(sillytavern / each["path"]) for each in record(sillytavern)["files"]),
+    }

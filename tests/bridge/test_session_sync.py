@@ -1,0 +1,452 @@
+"""A session sent to SillyTavern, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.answers import MOMENT, outcome, refused_as
+from tests.bridge.conftest import StartServer
+from tests.bridge.upstream import TOKEN, FakeSillyTavern, Said, closed_port
+from valuetracker.errors import (
+    ExtensionNotRegistered,
+    InvalidBody,
+    InvalidExtensionId,
+    UpstreamFailed,
+)
+from valuetracker.settings import PREFIX
+
+ENDPOINT = f"{PREFIX}/session/sync"
+
+
+def sync(bridge: httpx.Client, **body: Any) -> dict[str, Any]:
+    answer = bridge.post("/st/session/sync", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def context(bridge: httpx.Client, **body: Any) -> dict[str, Any]:
+    found: dict[str, Any] = sync(bridge, dry_run=True, **body)["context"]
+    return found
+
+
+# What is sent
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_opens_no_socket(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    found = sync(
+        bridge,
+        dry_run=True,
+        scene_id="chapter_03",
+        node_id="n1",
+        pov="narrator",
+        variables={"affinity": 0.42},
+        messages=[
+            {"role": "narrator", "content": "Evening settles over the city."},
+            {"role": "alice", "content": "Did you find the clue?"},
+        ],
+        metadata={"mood": "calm"},
+        user_id="me",
+        limit_messages=40,
+    )
+
+    sent = {
+        "session_id": "scene:chapter_03",
+        "scene_id": "chapter_03",
+        "node_id": "n1",
+        "pov": "narrator",
+        "variables": {"affinity": 0.42},
+        "messages": [
+            {"role": "narrator", "content": "Evening settles over the city."},
+            {"role": "alice", "content": "Did you find the clue?"},
+        ],
+        "metadata": {"mood": "calm"},
+        "user_id": "me",
+    }
+    assert found.pop("latency_ms") >= 0
+    assert found == {
+        "ok": True,
+        "status": "ok",
+        "reply": None,
+        "error": None,
+        "sent": sent,
+        "received": {},
+        "endpoint": upstream.url + ENDPOINT,
+        "timestamp": MOMENT,
+        "message_count": 2,
+        "context": sent,
+        "scene_source": "missing",
+        "timeout": 2.0,
+        "dry_run": True,
+        "panel_reply": None,
+        "reply_text": None,
+    }
+    assert upstream.asked == []
+
+
+@pytest.mark.parametrize(
+    ("message", "turn"),
+    [
+        ("It rains.", {"role": "narration", "content": "It rains."}),
+        ({"text": "Hi", "speaker": "Bob"}, {"role": "Bob", "content": "Hi"}),
+        ({"line": "Hi", "character": "Bob"}, {"role": "Bob", "content": "Hi"}),
+        ({"content": "a", "text": "b", "line": "c"}, {"role": "narrator", "content": "a"}),
+        ({"content": "", "text": "b", "role": ""}, {"role": "narrator", "content": "b"}),
+        ({"role": "a", "speaker": "b", "character": "c"}, {"role": "a", "content": ""}),
+        (
+            {"role": "a", "content": "x", "timestamp": 5, "mood": "sad", "n": [1]},
+            {"role": "a", "content": "x", "timestamp": 5, "meta": {"mood": "sad", "n": [1]}},
+        ),
+        (
+            {"role": "a", "content": "x", "timestamp": None, "meta": {"b": 1}, "c": 2},
+            {"role": "a", "content": "x", "meta": {"b": 1, "c": 2}},
+        ),
+        ({"content": 5}, {"role": "narrator", "content": "5"}),
+        (7, {"role": "narration", "content": "7"}),
+        ({}, {"role": "narrator", "content": ""}),
+    ],
+)
+def test_turns_are_brought_into_one_shape(bridge: httpx.Client, message: Any, turn: Any) -> None:
+    once = context(bridge, messages=[message])["messages"]
+    twice = context(bridge, messages=once)["messages"]
+
+    assert once == [turn]
+    assert twice == [turn]
+
+
+def test_messages_come_before_history_and_nothing_is_left_out_of_the_count(
+    bridge: httpx.Client,
+) -> None:
+    assert [each["content"] for each in context(bridge, history=["a"])["messages"]] == ["a"]
+    assert [
+        each["content"] for each in context(bridge, messages=["b", None], history=["a"])["messages"]
+    ] == ["b"]
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(None, 50), (0, 60), (1, 1), (59, 59), (100, 60)])
+def test_the_last_turns_are_kept(bridge: httpx.Client, limit: int | None, kept: int) -> None:
+    body = {} if limit is None else {"limit_messages": limit}
+
+    found = sync(bridge, dry_run=True, messages=[str(n) for n in range(60)], **body)
+
+    assert found["message_count"] == kept
+    assert [each["content"] for each in found["context"]["messages"]] == [
+        str(n) for n in range(60 - kept, 60)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "id"),
+    [
+        ({"session_id": "s", "scene_id": "a", "node_id": "b"}, "s"),
+        ({"scene_id": "a", "node_id": "b"}, "scene:a"),
+        ({"node_id": "b"}, "node:b"),
+    ],
+)
+def test_a_session_has_an_id(bridge: httpx.Client, body: dict[str, Any], id: str) -> None:
+    assert context(bridge, **body)["session_id"] == id
+
+
+def test_a_session_without_any_is_given_one(bridge: httpx.Client) -> None:
+    one, other = context(bridge)["session_id"], context(bridge)["session_id"]
+
+    assert re.fullmatch("session-[0-9a-f]{12}", one)
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("body", "source"),
+    [
+        ({"scene": {}}, "inline"),
+        ({"scene": {"a": 1}, "scene_id": "x"}, "inline"),
+        ({"scene_id": "x"}, "missing"),
+        ({}, "unspecified"),
+    ],
+)
+def test_where_the_scene_comes_from(
+    bridge: httpx.Client, body: dict[str, Any], source: str
+) -> None:
+    assert sync(bridge, dry_run=True, **body)["scene_source"] == source
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"timeout": 0.09},
+        {"timeout": 30.1},
+        {"timeout": "2"},
+        {"timeout": True},
+        {"limit_messages": -1},
+        {"limit_messages": 1.5},
+        {"limit_messages": True},
+        {"messages": {}},
+        {"history": "x"},
+        {"variables": []},
+        {"metadata": "x"},
+        {"scene": 5},
+        {"scene_id": ""},
+        {"pov": 5},
+        {"store": True},
+        {"dry_run": "yes"},
+        {"plugin_base": "/../x"},
+        {"plugin_base": 5},
+        {"base_url": 5},
+    ],
+)
+def test_what_is_out_of_range_is_refused(
+    bridge: httpx.Client, upstream: FakeSillyTavern, body: dict[str, Any]
+) -> None:
+    answer = bridge.post("/st/session/sync", json=body)
+
+    assert outcome(answer) == refused_as(answer, InvalidBody)
+    assert upstream.asked == []
+
+
+def test_what_is_nested_too_deeply_is_refused(bridge: httpx.Client) -> None:
+    deep = "[" * 200 + "]" * 200
+
+    answers = [
+        bridge.post("/st/session/sync", content=f'{{"dry_run":true,"{name}":{value}}}')
+        for name, value in (
+            ("messages", deep),
+            ("variables", f'{{"a":{deep}}}'),
+            ("scene", f'{{"a":{deep}}}'),
+        )
+    ]
+
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [(400, "too_deep")] * 3
+
+
+# What comes back
+
+
+def test_a_token_and_its_cookies_are_fetched_first(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True, "reply": {"role": "bot", "content": "Yes."}})
+
+    found = sync(bridge, session_id="s", messages=["Hm?"], timeout=10)
+
+    first, second = upstream.asked
+    assert (first.method, first.path) == ("GET", "/csrf-token")
+    assert (second.method, second.path) == ("POST", f"{ENDPOINT}?timeout=9.000")
+    assert second.headers["x-csrf-token"] == TOKEN
+    assert set(second.headers["cookie"].split("; ")) == {"session-1=abc", "X-CSRF=def"}
+    assert second.headers["content-type"] == "application/json"
+    assert "origin" not in second.headers
+    assert json.loads(second.body) == found["context"] == found["sent"]
+    assert found["reply"] == {"role": "bot", "content": "Yes."}
+    assert (found["ok"], found["status"], found["error"]) == (True, "ok", None)
+
+
+def test_a_server_without_tokens_is_posted_to_without(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    del upstream.answers["/csrf-token"]
+    upstream.says(ENDPOINT, {"ok": True})
+
+    assert sync(bridge)["ok"]
+    assert "x-csrf-token" not in upstream.asked[1].headers
+
+
+def test_a_configured_token_is_sent(start_server: StartServer, upstream: FakeSillyTavern) -> None:
+    upstream.says(ENDPOINT, {"ok": True})
+    server = start_server(st_base_url=upstream.url, st_token="hush")
+    with server.client() as client:
+        answer = client.post("/st/session/sync", json={})
+
+    assert answer.status_code == 200
+    assert {each.headers["authorization"] for each in upstream.asked} == {"Bearer hush"}
+    assert "hush" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "panel"),
+    [
+        ("Yes.", {"role": "assistant", "content": "Yes."}),
+        ({"content": "Yes."}, {"role": "assistant", "content": "Yes."}),
+        ({"text": "Yes.", "speaker": "Bob"}, {"role": "Bob", "content": "Yes."}),
+        (
+            {"role": "Bob", "content": "Yes.", "emotion": "joy", "meta": {"a": 1}, "x": 2},
+            {"role": "Bob", "content": "Yes.", "emotion": "joy", "meta": {"a": 1}},
+        ),
+        (5, {"role": "assistant", "content": "5"}),
+        ({}, {"role": "assistant", "content": ""}),
+        (None, None),
+    ],
+)
+def test_a_reply_is_given_as_a_panel_shows_it(
+    bridge: httpx.Client, upstream: FakeSillyTavern, reply: Any, panel: Any
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True, "reply": reply})
+
+    found = sync(bridge)
+
+    assert found["reply"] == reply
+    assert found["panel_reply"] == panel
+    assert found["reply_text"] == (panel["content"] if panel else None)
+
+
+def test_what_sillytavern_refuses_is_told(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
+    upstream.says(ENDPOINT, {"ok": False, "error": "No model."})
+
+    found = sync(bridge)
+
+    assert (found["ok"], found["status"], found["error"]) == (False, "error", "No model.")
+    assert found["received"] == {"ok": False, "error": "No model."}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(b"", 500),
+        Said(b'{"ok": true}', 403),
+        Said(b"{}", 302, {"location": "http://169.254.169.254/"}),
+        Said(b"<html>"),
+        Said(b"{"),
+        Said(b"\xff"),
+        Said(b'{"n": 1' + b"0" * 40 + b"}"),
+        Said(b"[" * 300 + b"]" * 300),
+        Said(b" " * (9 * 1024 * 1024)),
+        Said(b"{}", 200, {"content-encoding": "gzip"}),
+        Said(b"{}", delay=3),
+    ],
+    ids=lambda said: f"{said.status} {said.body[:12]!r} {said.delay}",
+)
+def test_an_answer_that_cannot_be_used_is_a_failure_upstream(
+    bridge: httpx.Client, upstream: FakeSillyTavern, said: Said
+) -> None:
+    upstream.answers[ENDPOINT] = said
+
+    answer = bridge.post("/st/session/sync", json={"timeout": 0.8})
+
+    body = answer.json()
+    assert answer.status_code == 502
+    assert body["code"] == UpstreamFailed.code
+    assert [each.path.partition("?")[0] for each in upstream.asked] == ["/csrf-token", ENDPOINT]
+
+
+def test_nobody_there_is_a_failure_upstream(bridge: httpx.Client) -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+
+    answer = bridge.post("/st/session/sync", json={"base_url": url})
+
+    assert outcome(answer) == refused_as(answer, UpstreamFailed)
+
+
+def test_a_switched_off_bridge_sends_nothing(
+    start_server: StartServer, upstream: FakeSillyTavern
+) -> None:
+    server = start_server(st_enabled=0, st_base_url=upstream.url)
+    with server.client() as client:
+        found = client.post("/st/session/sync", json={"messages": ["Hm?"]}).json()
+
+    assert (found["ok"], found["status"], found["reply"]) == (False, "disabled", None)
+    assert found["context"]["messages"]
+    assert upstream.asked == []
+
+
+def test_the_latest_syncs_are_kept_for_whoever_looks(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True})
+    sync(bridge, session_id="one", messages=["a", "b"], timeout=5)
+    sync(bridge, session_id="two", dry_run=True)
+
+    items = bridge.get("/st/session/sync").json()["items"]
+
+    assert all(each.pop("latency_ms") >= 0 for each in items)
+    common = {"ok": True, "status": "ok", "error": None, "timestamp": MOMENT}
+    assert items == [
+        {**common, "session_id": "two", "message_count": 0, "timeout": 2.0, "dry_run": True},
+        {**common, "session_id": "one", "message_count": 2, "timeout": 5.0, "dry_run": False},
+    ]
+
+
+# With a chat
+
+
+def test_variables_come_from_a_chat_and_go_back_to_it(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    bridge.post(f"{PREFIX}/register", json={"extensionId": "mine"})
+    mine = {"x-extension-id": "mine"}
+    bridge.put(f"{PREFIX}/chats/lake/data/merge", json={"hp": 5, "gold": 1}, headers=mine)
+    upstream.says(ENDPOINT, {"ok": True, "variables": {"gold": 2, "mood": {"a": None}}})
+
+    found = sync(bridge, extension_id="mine", chat="lake", store=True)
+
+    assert found["context"]["variables"] == {"hp": 5, "gold": 1}
+    assert bridge.get(f"{PREFIX}/chats/lake/data", headers=mine).json() == {
+        "hp": 5,
+        "gold": 2,
+        "mood": {"a": None},
+    }
+    history = bridge.get(f"{PREFIX}/chats/lake/history?limit=2", headers=mine).json()["items"]
+    assert {each["key"] for each in history} == {"gold", "mood"}
+    assert len({each["revision"] for each in history}) == 1
+
+
+def test_variables_that_are_given_are_those_that_are_sent(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True, "variables": {"gold": 2}})
+
+    found = sync(bridge, chat="lake", variables={})
+
+    assert found["context"]["variables"] == {}
+    assert (
+        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
+        == {}
+    )
+
+
+@pytest.mark.parametrize(
+    "answer", [{"ok": False, "variables": {"a": 1}}, {"ok": True, "variables": [1]}, {"ok": True}]
+)
+def test_nothing_is_stored_that_did_not_come_back_well(
+    bridge: httpx.Client, upstream: FakeSillyTavern, answer: Any
+) -> None:
+    upstream.says(ENDPOINT, answer)
+
+    sync(bridge, chat="lake", store=True)
+
+    assert (
+        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
+        == {}
+    )
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "x" * 2_000])
+def test_variables_that_cannot_be_stored_are_a_failure_upstream(
+    bridge: httpx.Client, upstream: FakeSillyTavern, key: str
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True, "variables": {"fine": 1, key: 1}})
+
+    answer = bridge.post("/st/session/sync", json={"chat": "lake", "store": True})
+
+    assert outcome(answer) == refused_as(answer, UpstreamFailed)
+    assert (
+        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
+        == {}
+    )
+
+
+def test_whose_chat_it_is_must_be_clear(bridge: httpx.Client) -> None:
+    unknown = bridge.post("/st/session/sync", json={"chat": "lake", "extension_id": "nobody"})
+    differing = bridge.post(
+        "/st/session/sync",
+        json={"chat": "lake", "extension_id": "a"},
+        headers={"x-extension-id": "b"},
+    )
+
+    assert unknown.status_code == 404
+    assert unknown.json()["code"] == ExtensionNotRegistered.code
+    assert outcome(differing) == refused_as(differing, InvalidExtensionId)
