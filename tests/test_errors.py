@@ -64,6 +64,7 @@ CODES = {
     "PromptNotFound": (404, "prompt_not_found"),
     "PluginConflict": (409, "plugin_conflict"),
     "NewerInstalled": (409, "newer_installed"),
+    "PythonUnusable": (409, "python_unusable"),
     "NotWritable": (409, "not_writable"),
     "LorebookExists": (409, "lorebook_exists"),
     "LorebookDamaged": (409, "lorebook_damaged"),

@@ -29,7 +29,7 @@ Every failure a caller can be told about, as one family.
     │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
     │   ├── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
-    │   ├── PluginConflict, NewerInstalled, NotWritable
+    │   ├── PluginConflict, NewerInstalled, PythonUnusable, NotWritable
     │   └── LorebookExists, LorebookDamaged
     ├── Compacted             410
     ├── RevisionConflict      412
@@ -504,6 +504,13 @@ class NewerInstalled(Conflict):
 
     code = "newer_installed"
     hint = "Upgrade Value Tracker, or install the older one over it with `--force`."
+
+
+class PythonUnusable(Conflict):
+    """The Python that runs this could not run the server from another folder."""
+
+    code = "python_unusable"
+    hint = "Install the package for it: `python3 -m pip install .` in the checkout."
 
 
 class NotWritable(Conflict):

@@ -179,6 +179,8 @@ class Child {
                 env: {
                     ...process.env,
                     SILLYTAVERN_PATH: process.env.SILLYTAVERN_PATH || this.places.server,
+                    VALUETRACKER_ST_DATA_ROOT: process.env.VALUETRACKER_ST_DATA_ROOT || this.places.data,
+                    VALUETRACKER_ST_BASE_URL: process.env.VALUETRACKER_ST_BASE_URL || ownUrl(),
                     VALUETRACKER_BRIDGE_SECRET: secret,
                     VALUETRACKER_WATCH_STDIN: '1',
                     // Less than `stop`, or it would be killed in the middle of stopping.
@@ -258,6 +260,12 @@ class Child {
             done();
         }
     }
+}
+
+/** Where SillyTavern itself answers: for the server to ask it how it is. */
+function ownUrl() {
+    const { port, ssl } = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS ?? {};
+    return `${ssl ? 'https' : 'http'}://127.0.0.1:${Number.isInteger(port) ? port : 8000}`;
 }
 
 module.exports = { Child };

@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+import valuetracker
 from tests.bridge.folders import CONFIG, EXTENSIONS, make_sillytavern, tree
 from tests.bridge.permissions import read_only
 from tests.bridge.upstream import FakeSillyTavern, closed_port
@@ -208,6 +210,29 @@ def test_a_folder_that_cannot_be_written_to_is_named(sillytavern: Path, folder: 
     if (sillytavern / PLUGIN).exists():
         succeed("uninstall", sillytavern)
     assert not (sillytavern / PLUGIN).exists()
+
+
+def test_a_python_that_could_not_run_the_server_is_refused(
+    sillytavern: Path, tmp_path: Path
+) -> None:
+    # One that has what we need, and finds the package only beside itself.
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = tmp_path / "bare/bin/python"
+    path = os.pathsep.join([str(Path(valuetracker.__file__).parent.parent), *sys.path])
+    before = tree(sillytavern)
+
+    done = subprocess.run(
+        [python, "-m", "valuetracker", "sillytavern", "install", str(sillytavern)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "pip install" in done.stderr
+    assert tree(sillytavern) == before
 
 
 # The configuration

@@ -11,15 +11,18 @@ import zipfile
 from pathlib import Path
 
 import httpx
+import orjson
 import pytest
 
+from tests.bridge.folders import make_sillytavern, tree
 from tests.system.conftest import READY
 from valuetracker.settings import PREFIX
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 PLACES = (
     "import valuetracker; from valuetracker.engine.migrate import migrations_directory;"
-    "print(valuetracker.__file__); print(migrations_directory())"
+    "from valuetracker.bridge.bundle import bundle_directory;"
+    "print(valuetracker.__file__); print(migrations_directory()); print(bundle_directory())"
 )
 
 
@@ -65,7 +68,7 @@ def empty_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_wheel_holds_the_package_and_its_migrations_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_with_all_that_it_needs_and_no_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
 
@@ -76,13 +79,23 @@ def test_the_wheel_holds_the_package_and_its_migrations_and_no_tests(wheel: Path
     modules = {
         path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "valuetracker").rglob("*.py")
     }
+    shipped = {
+        f"valuetracker/{path.relative_to(CHECKOUT).as_posix()}"
+        for path in (CHECKOUT / "sillytavern").rglob("*.js*")
+        if "node_modules" not in path.parts
+    }
     assert sources <= set(names)
     assert modules <= set(names)
+    assert shipped <= set(names)
+    assert "valuetracker/sillytavern/plugin/package.json" in shipped
+    assert "valuetracker/sillytavern/extension/manifest.json" in shipped
     assert not [name for name in names if "tests/" in name or "__pycache__" in name]
 
 
-def test_the_migrations_come_from_the_wheel(installed: Path, empty_folder: Path) -> None:
-    package, migrations = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
+def test_what_belongs_to_the_package_comes_from_the_wheel(
+    installed: Path, empty_folder: Path
+) -> None:
+    package, migrations, bundle = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
     path = run(str(installed), "-c", "import sys; print(*sys.path, sep='\\n')", cwd=empty_folder)
 
     assert Path(package).is_relative_to(installed.parent.parent)
@@ -90,6 +103,27 @@ def test_the_migrations_come_from_the_wheel(installed: Path, empty_folder: Path)
     assert path.splitlines()[-1] == sysconfig.get_path("purelib")
     assert Path(migrations) == Path(package).parent / "migrations"
     assert list(Path(migrations).rglob("*.sql"))
+    assert Path(bundle) == Path(package).parent / "sillytavern"
+
+
+def test_the_installed_program_installs_into_sillytavern(
+    installed: Path, empty_folder: Path
+) -> None:
+    sillytavern = make_sillytavern(empty_folder / "SillyTavern")
+    before = tree(sillytavern)
+    program = str(installed.with_name("valuetracker"))
+
+    run(program, "sillytavern", "install", str(sillytavern), "--enable-plugins", cwd=empty_folder)
+    record = orjson.loads((sillytavern / "plugins/valuetracker/installed.json").read_bytes())
+    for name in ("plugin/package.json", "extension/manifest.json"):
+        part, _, file = name.partition("/")
+        folder = "plugins" if part == "plugin" else "public/scripts/extensions/third-party"
+        found = (sillytavern / folder / "valuetracker" / file).read_bytes()
+        assert found == (CHECKOUT / "sillytavern" / name).read_bytes()
+    run(program, "sillytavern", "uninstall", str(sillytavern), cwd=empty_folder)
+
+    assert Path(record["python"]) == installed
+    assert tree(sillytavern) == before
 
 
 def test_the_installed_program_serves(installed: Path, empty_folder: Path) -> None:
@@ -131,8 +165,9 @@ def test_the_command_is_among_the_entry_points(wheel: Path) -> None:
     assert "valuetracker = valuetracker.cli:main" in text
 
 
-def test_a_checkout_uses_its_own_migrations(empty_folder: Path) -> None:
-    package, migrations = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
+def test_a_checkout_uses_what_lies_in_it(empty_folder: Path) -> None:
+    package, migrations, bundle = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
 
     assert Path(package) == CHECKOUT / "valuetracker" / "__init__.py"
     assert Path(migrations) == CHECKOUT / "migrations"
+    assert Path(bundle) == CHECKOUT / "sillytavern"

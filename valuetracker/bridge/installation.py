@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,7 @@ from valuetracker.errors import (
     NewerInstalled,
     NoDestination,
     NotInstalled,
+    PythonUnusable,
     SourceNotFound,
     ValueTrackerError,
 )
@@ -198,6 +201,7 @@ def install(root: Path, enable_plugins: bool = False, force: bool = False) -> In
     paths = paths_of(root)
     assert paths.plugin_dir is not None
     check_conflicts(root)
+    check_python(root)
     before = read_manifest(paths.plugin_dir / "package.json")["version"]
     if before is not None and version_key(before) > version_key(__version__) and not force:
         raise NewerInstalled(f"Version {before} is installed there; this is {__version__}.")
@@ -209,6 +213,16 @@ def install(root: Path, enable_plugins: bool = False, force: bool = False) -> In
         sync_extension(paths, dry_run=False, config=change)
         enabled = True
     return Installed(sillytavern, sync, before, enabled)
+
+
+def check_python(root: Path) -> None:
+    """Refuse if this Python finds the package only because of where it was started."""
+    # As the plugin runs it, but for what it is to do.
+    command = [sys.executable, "-P", "-c", "import valuetracker"]
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=60)
+    if done.returncode != 0:
+        raise PythonUnusable(f"{sys.executable} does not find the package from elsewhere.")
 
 
 def plugins_enabled(root: Path) -> bool:
