@@ -64,6 +64,15 @@ async () => {
     }
 }
 """
+# Playwright itself would wait for ever.
+IN_TIME = """
+([argument, seconds]) => Promise.race([
+    (%s)(argument),
+    new Promise((_, refuse) => {
+        setTimeout(() => refuse(new Error(`not done in ${seconds} seconds`)), seconds * 1000);
+    }),
+])
+"""
 CONNECTED = "() => SillyTavern.getContext().onlineStatus !== 'no_connection'"
 RESTING = "() => rig.resting()"
 CHAT = """
@@ -118,13 +127,16 @@ class Tab:
         self.page.wait_for_function(
             "() => globalThis.SillyTavern?.getContext?.().eventSource", timeout=BOOT_SECONDS * 1000
         )
-        self.page.evaluate(WATCH)
+        self.evaluate(WATCH, seconds=BOOT_SECONDS)
         self.page.wait_for_function(CONNECTED)
 
     # What is there
 
-    def evaluate(self, expression: str, argument: Any = None) -> Any:
-        return self.page.evaluate(expression, argument)
+    def evaluate(
+        self, expression: str, argument: Any = None, seconds: float = PATIENCE_SECONDS
+    ) -> Any:
+        """What a function in the page gives for an argument; promises are awaited, so long."""
+        return self.page.evaluate(IN_TIME % expression, [argument, seconds])
 
     def context_value(self, name: str) -> Any:
         """Of `SillyTavern.getContext()`, for example `chatId` or `chatMetadata`."""

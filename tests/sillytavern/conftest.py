@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import httpx
@@ -31,6 +32,19 @@ NUMBERS = itertools.count(1)
 
 StartTavern = Callable[..., SillyTavern]
 OpenTab = Callable[..., Tab]
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
 
 
 @pytest.fixture(scope="package")
@@ -131,10 +145,16 @@ def open_tab(chromium: Browser, request: pytest.FixtureRequest, model: Model) ->
             if session is not None:
                 log_in(context, session, tavern.url)
             tab = Tab(context, tavern.url, f"{name}-{next(NUMBERS)}" if beside else name)
+            stack.push(partial(show_failure, tab, request.node))
             tab.open()
             return tab
 
         yield open_tab
+
+
+def show_failure(tab: Tab, test: pytest.Item, *_: object) -> None:
+    if FAILED in test.stash and not tab.page.is_closed():
+        print(f"The page said {tab.errors}; it looked like {tab.screenshot('failed')}")
 
 
 DESKTOP = {"width": 1280, "height": 900}
