@@ -2,18 +2,19 @@
 The tests of the API again, this time through SillyTavern: its session, its CSRF token, its body
 parsers, its compression, and the plugin behind them.
 
-The tests are those of tests/api, collected here a second time with a `client` that asks
-SillyTavern. It sends JSON as a page does; SillyTavern has parsed that before the plugin sees it.
-Where each byte counts (`EXACT`), the client sends it as a type that SillyTavern leaves alone.
-Left out are tests that look at a server of their own, and those of `ELSEWHERE`.
+They are the same functions, collected here a second time with a `shared_server` that is
+SillyTavern. Its clients send JSON as a page does; SillyTavern has parsed that before the plugin
+sees it. Where each byte counts (`EXACT`), they send it as a type that SillyTavern leaves alone.
+Left out are tests that have a server of their own, and those of `ELSEWHERE`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -22,41 +23,47 @@ from tests.api.chats.conftest import chat, queue, values
 from tests.api.test_feed import read_events, take
 from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.host import SillyTavern
+from tests.test_original_client import original
 from valuetracker.settings import PREFIX
 
 MODULES = (
-    "test_batch",
-    "test_bodies",
-    "test_characters",
-    "test_conditional",
-    "test_cross_extension",
-    "test_data",
-    "test_feed",
-    "test_history",
-    "test_idempotency",
-    "test_instances",
-    "test_odd_names",
-    "test_patch",
-    "test_paths",
-    "test_point_in_time",
-    "test_restore",
-    "test_values_over_http",
-    "test_write_headers",
-    "chats.test_anchors",
-    "chats.test_branches",
-    "chats.test_chat_data",
-    "chats.test_chat_feed",
-    "chats.test_checkpoints",
-    "chats.test_golden_rules",
-    "chats.test_operations",
-    "chats.test_processed",
-    "chats.test_reconcile",
-    "chats.test_rename",
-    "chats.test_series",
-    "chats.test_sessions",
+    "test_original_client",
+    "api.test_batch",
+    "api.test_bodies",
+    "api.test_characters",
+    "api.test_compaction",
+    "api.test_conditional",
+    "api.test_cross_extension",
+    "api.test_data",
+    "api.test_extensions",
+    "api.test_feed",
+    "api.test_history",
+    "api.test_http",
+    "api.test_idempotency",
+    "api.test_instances",
+    "api.test_limits",
+    "api.test_odd_names",
+    "api.test_patch",
+    "api.test_paths",
+    "api.test_point_in_time",
+    "api.test_restore",
+    "api.test_values_over_http",
+    "api.test_write_headers",
+    "api.chats.test_anchors",
+    "api.chats.test_branches",
+    "api.chats.test_chat_data",
+    "api.chats.test_chat_feed",
+    "api.chats.test_checkpoints",
+    "api.chats.test_golden_rules",
+    "api.chats.test_operations",
+    "api.chats.test_processed",
+    "api.chats.test_reconcile",
+    "api.chats.test_rename",
+    "api.chats.test_series",
+    "api.chats.test_sessions",
 )
 # The fixtures that there are here; a test that takes another has a server of its own.
-HERE = {"client", "extension_id", "chat", "values", "queue"}
+HERE = {"client", "extension_id", "shared_server", "original", "chat", "values", "queue"}
 
 # What parsing and writing anew would change or refuse: numbers as they were written and those
 # above 2^53, the order of keys that look like numbers, what is not JSON or is no object.
@@ -69,6 +76,7 @@ EXACT = {
     "test_bodies__a_missing_body_changes_nothing",
     "test_bodies__an_array_or_a_scalar_where_an_object_is_expected_changes_nothing",
     "test_bodies__what_is_not_json_changes_nothing",
+    "test_compaction__a_malformed_body_folds_nothing",
     "test_data__keys_that_look_like_numbers_keep_their_order",
     "test_idempotency__the_same_key_for_another_request_is_refused",
     "test_odd_names__odd_keys_live_side_by_side_in_every_verb",
@@ -96,14 +104,44 @@ ELSEWHERE = {
     "test_paths__head_is_get_without_the_body",
 }
 
-NUMBERS = itertools.count()
+__all__ = ["chat", "original", "queue", "values"]
 
-__all__ = ["chat", "queue", "values"]
+
+@dataclass
+class ThroughSillyTavern:
+    """What the tests ask of a server, answered by a SillyTavern."""
+
+    tavern: SillyTavern
+    headers: dict[str, str]
+    exactly: bool
+
+    @property
+    def url(self) -> str:
+        return self.tavern.url
+
+    @property
+    def data_dir(self) -> Path:
+        return self.tavern.data / "_valuetracker"
+
+    def client(self, extension_id: str | None = None) -> httpx.Client:
+        named = {"x-extension-id": extension_id} if extension_id is not None else {}
+        return httpx.Client(
+            base_url=self.url + PREFIX,
+            headers=self.headers | named,
+            event_hooks={"request": [send_exactly] if self.exactly else []},
+            timeout=PATIENCE_SECONDS,
+            verify=False,
+        )
+
+    def register(self, extension_id: str) -> None:
+        with self.client() as client:
+            answer = client.post("/register", json={"extensionId": extension_id})
+            assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture(scope="module")
 def as_page(tavern: SillyTavern) -> dict[str, str]:
-    """The headers that a page of this SillyTavern sends."""
+    """What a page of this SillyTavern sends; as headers, which some tests pass on."""
     with tavern.session() as session:
         token = session.headers["x-csrf-token"]
         cookies = "; ".join(f"{one.name}={one.value}" for one in session.cookies.jar)
@@ -111,33 +149,10 @@ def as_page(tavern: SillyTavern) -> dict[str, str]:
 
 
 @pytest.fixture
-def extension_id(tavern: SillyTavern, as_page: dict[str, str]) -> str:
-    """An extension of the test's own."""
-    name = f"core-{next(NUMBERS)}"
-    with asking(tavern, as_page) as client:
-        answer = client.post("/register", json={"extensionId": name})
-        assert answer.status_code == 200, answer.text
-    return name
-
-
-@pytest.fixture
-def client(
-    tavern: SillyTavern,
-    as_page: dict[str, str],
-    extension_id: str,
-    request: pytest.FixtureRequest,
-) -> Iterator[httpx.Client]:
-    """Speaks for that extension, through SillyTavern; paths are relative to the prefix."""
-    with asking(tavern, {**as_page, "x-extension-id": extension_id}) as client:
-        if request.node.originalname in EXACT:
-            client.event_hooks = {"request": [send_exactly]}
-        yield client
-
-
-def asking(tavern: SillyTavern, headers: dict[str, str]) -> httpx.Client:
-    return httpx.Client(
-        base_url=tavern.url + PREFIX, headers=headers, timeout=PATIENCE_SECONDS, verify=False
-    )
+def shared_server(
+    tavern: SillyTavern, as_page: dict[str, str], request: pytest.FixtureRequest
+) -> ThroughSillyTavern:
+    return ThroughSillyTavern(tavern, as_page, request.node.originalname in EXACT)
 
 
 def send_exactly(request: httpx.Request) -> None:
@@ -150,7 +165,7 @@ def send_exactly(request: httpx.Request) -> None:
 
 
 def chosen(path: str) -> Iterator[tuple[str, Callable[..., None]]]:
-    module = importlib.import_module(f"tests.api.{path}")
+    module = importlib.import_module(f"tests.{path}")
     noun = path.split(".")[-1].removeprefix("test_")
     for name, function in inspect.getmembers(module, inspect.isfunction):
         named = f"test_{noun}__{name.removeprefix('test_')}"
@@ -208,13 +223,12 @@ def test_a_long_answer_is_compressed_and_the_same(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"x-csrf-token": "wrong"}], ids=["no", "a wrong"])
 def test_with_such_a_token_nothing_is_written(
-    tavern: SillyTavern, as_page: dict[str, str], client: httpx.Client, given: dict[str, str]
+    tavern: SillyTavern, client: httpx.Client, extension_id: str, given: dict[str, str]
 ) -> None:
-    headers = {"cookie": as_page["cookie"], "x-extension-id": client.headers["x-extension-id"]}
-    body = {"id": "sword", "characterId": "arthur"}
+    headers = {"cookie": client.headers["cookie"], **given}
 
-    with asking(tavern, {**headers, **given}) as stranger:
-        answer = stranger.post("/instances", json=body)
+    with ThroughSillyTavern(tavern, headers, exactly=False).client(extension_id) as stranger:
+        answer = stranger.post("/instances", json={"id": "sword", "characterId": "arthur"})
 
     assert answer.status_code == 403
     assert client.get("/instances").json() == []
