@@ -60,9 +60,11 @@ function outgoing(raw, body, person, secret) {
         // Two of a name stay two: which of them is meant is for the server to refuse.
         headers[name] = values.length === 1 ? values[0] : values;
     }
-    if (body.bytes) {
+    if (!body.stream) {
         // The bytes are new: UTF-8, as they are, whatever those that came were.
         delete headers['content-encoding'];
+    }
+    if (body.bytes) {
         if (!Array.isArray(headers['content-type'])) {
             headers['content-type'] = 'application/json';
         }
