@@ -104,7 +104,11 @@ def uninstall(path: Path) -> None:
 @sillytavern.command()
 @told
 @click.option(
-    "--url", default=Settings.st_base_url, show_default=True, help="Where SillyTavern answers."
+    "--url",
+    envvar="VALUETRACKER_ST_BASE_URL",
+    default=Settings.st_base_url,
+    show_default=True,
+    help="Where SillyTavern answers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(path: Path, url: str, as_json: bool) -> None:
@@ -112,7 +116,8 @@ def status(path: Path, url: str, as_json: bool) -> None:
     version = check_sillytavern(path)
     paths = installation.paths_of(path)
     found = extension_status(paths)
-    settings = Settings()
+    # Whoever names an address here has configured it.
+    settings = Settings(st_base_url=url)
     origin = allowed_origin(url, configuration(settings))
     running = asyncio.run(probe_plugin(origin, settings.st_plugin_base, "", PROBE_SECONDS))
     plugin, package = found["plugin"], found["plugin"]["destination_package"]

@@ -10,11 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
 from tests.bridge.folders import EXTENSIONS, make_sillytavern, tree
 from valuetracker.bridge.bundle import bundle_directory, bundled_files
+from valuetracker.cli import main
 from valuetracker.errors import (
     InvalidBody,
     NoDestination,
@@ -155,6 +157,20 @@ def test_a_destination_may_be_named_within_the_roots(
     assert (sillytavern / PLUGIN / "package.json").is_file()
 
 
+def test_uninstalling_finds_what_was_copied_for_one_user(
+    bridge: httpx.Client, sillytavern: Path
+) -> None:
+    folder = sillytavern / "data/default-user/extensions"
+    folder.mkdir(parents=True)
+    before = tree(sillytavern)
+    sync(bridge, dry_run=False, destination=str(folder))
+
+    done = CliRunner().invoke(main, ["sillytavern", "uninstall", str(sillytavern)])
+
+    assert done.exit_code == 0, done.output
+    assert tree(sillytavern) == before
+
+
 def refused(bridge: httpx.Client, kind: type[ValueTrackerError], **body: Any) -> None:
     answer = bridge.post("/st/extension/sync", json={"dry_run": False, **body})
 
@@ -192,6 +208,17 @@ def test_what_is_no_path_is_refused(bridge: httpx.Client, value: Any) -> None:
     )
 
     assert outcome(answer) == refused_as(answer, InvalidBody)
+
+
+@pytest.mark.parametrize("which", ["source", "destination"])
+def test_a_name_that_is_too_long_for_the_system_is_refused(
+    bridge: httpx.Client, sillytavern: Path, which: str
+) -> None:
+    body = {"dry_run": False, which: str(sillytavern / ("x" * 300))}
+
+    answer = bridge.post("/st/extension/sync", json=body)
+
+    assert answer.status_code in (404, 409), answer.text
 
 
 def test_a_source_that_is_not_there(bridge: httpx.Client, sillytavern: Path) -> None:

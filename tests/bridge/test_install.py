@@ -352,6 +352,19 @@ def test_what_was_changed_is_left_and_named(sillytavern: Path) -> None:
     assert not status(sillytavern)["needsSync"]
 
 
+def test_what_somebody_else_put_there_stays(sillytavern: Path) -> None:
+    folder = sillytavern / EXTENSION
+    folder.mkdir()
+    (folder / "manifest.json").write_bytes(bundled_files("extension")["manifest.json"])
+    before = tree(sillytavern)
+
+    succeed("install", sillytavern)
+    succeed("install", sillytavern)
+    succeed("uninstall", sillytavern)
+
+    assert tree(sillytavern) == before
+
+
 def test_what_is_not_installed_cannot_be_uninstalled(sillytavern: Path) -> None:
     before = tree(sillytavern)
 
@@ -475,8 +488,9 @@ def test_status_tells_what_is_wrong(sillytavern: Path, upstream: FakeSillyTavern
     assert "0.0.9" in output
 
 
-def test_status_asks_only_this_machine(sillytavern: Path) -> None:
-    fail("status", sillytavern, "--url", "http://169.254.169.254")
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://me@127.0.0.1", "8000", ""])
+def test_status_asks_an_address_and_nothing_else(sillytavern: Path, url: str) -> None:
+    fail("status", sillytavern, "--url", url)
 
 
 @pytest.mark.parametrize("variable", ["VALUETRACKER_LOG_LEVEL", "COMFYVN_LOG_LEVEL"])

@@ -7,6 +7,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+# Not those of `Path`, which fail where one may not look.
+from os.path import isdir, isfile
 from pathlib import Path
 
 from valuetracker.settings import Settings
@@ -67,7 +70,7 @@ def configuration(settings: Settings, environment: Mapping[str, str] = os.enviro
         env_extensions_dir=from_environment,
         st_roots=tuple(each for root in settings.st_root if (each := folder(str(root)))),
         env_root=folder(environment.get(ROOT_VARIABLE, "")),
-        default_root=Path.home() / "SillyTavern",
+        default_root=folder("~/SillyTavern") or Path("SillyTavern"),
         data_root=folder(settings.st_data_root),
     )
 
@@ -78,7 +81,7 @@ def folder(text: str) -> Path | None:
 
 
 def is_sillytavern(path: Path) -> bool:
-    return (path / "server.js").is_file() and (path / "public").is_dir()
+    return isfile(path / "server.js") and isdir(path / "public")
 
 
 def sillytavern_of(path: Path) -> Path | None:

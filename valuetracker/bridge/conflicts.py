@@ -5,10 +5,13 @@ Whether a SillyTavern has something else where the plugin would go, or of the sa
 from __future__ import annotations
 
 import json
+import os
 import re
+from os.path import exists, isdir, isfile
 from pathlib import Path
 
 from valuetracker.bridge.configuration import EXTENSION_NAME, PLUGIN, is_sillytavern
+from valuetracker.bridge.folders import reported
 from valuetracker.bridge.status import RECORD, read_object, read_record
 from valuetracker.errors import NotSillyTavern, PluginConflict
 
@@ -32,23 +35,34 @@ def check_sillytavern(root: Path) -> str:
 def check_conflicts(root: Path) -> None:
     """Refuse where another plugin is in the way; ours is the one with our record in it."""
     ours = root / PLUGIN
-    if not (ours / RECORD).is_file() and any(
-        (ours / name).exists() for name in ("package.json", *ENTRANCES)
-    ):
+    is_ours = isfile(ours / RECORD)
+    if not is_ours and any(exists(ours / name) for name in ("package.json", *ENTRANCES)):
         raise PluginConflict(f"{ours} is there already, and this did not install it.")
-    if (ours / RECORD).is_file() and "files" not in read_record(ours):
+    if is_ours and "files" not in read_record(ours):
         raise PluginConflict(f"{ours / RECORD} cannot be read.")
-    if not ours.parent.is_dir():
-        return
-    for path in sorted(ours.parent.iterdir()):
-        if path != ours and not path.name.startswith(".") and _declares_our_id(path):
+    for path in other_plugins(root):
+        if _declares_our_id(path):
             raise PluginConflict(
                 f"{path} is a plugin of the same id, `{EXTENSION_NAME}`; SillyTavern takes one."
             )
 
 
+def other_plugins(root: Path) -> list[Path]:
+    """What SillyTavern may load beside ours."""
+    folder = (root / PLUGIN).parent
+    if not isdir(folder):
+        return []
+    with reported(folder):
+        names = sorted(os.listdir(folder))
+    return [
+        folder / name
+        for name in names
+        if name not in (PLUGIN.name, "package.json") and not name.startswith(".")
+    ]
+
+
 def _declares_our_id(path: Path) -> bool:
-    if path.is_file():
+    if isfile(path):
         return path.suffix in (".js", ".cjs", ".mjs") and _says_it(path)
     package = read_object(path / "package.json")
     entrances = [path / name for name in ENTRANCES]
@@ -62,7 +76,7 @@ def _declares_our_id(path: Path) -> bool:
 
 def _says_it(source: Path) -> bool:
     try:
-        if not source.is_file() or source.stat().st_size > LARGEST_SOURCE:
+        if not isfile(source) or source.stat().st_size > LARGEST_SOURCE:
             return False
         return bool(DECLARES_ID.search(source.read_bytes()))
     except OSError:

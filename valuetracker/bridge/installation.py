@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ from valuetracker import __version__
 from valuetracker.bridge import config_file
 from valuetracker.bridge.bundle import bundled_files
 from valuetracker.bridge.configuration import EXTENSION_NAME, EXTENSIONS, PLUGIN, Configuration
-from valuetracker.bridge.conflicts import check_conflicts, check_extension, check_sillytavern
+from valuetracker.bridge.conflicts import (
+    check_conflicts,
+    check_extension,
+    check_sillytavern,
+    other_plugins,
+)
 from valuetracker.bridge.copying import Copying
 from valuetracker.bridge.folders import Folder
 from valuetracker.bridge.paths import Paths, resolve_paths
@@ -32,6 +38,7 @@ from valuetracker.bridge.status import (
     RECORD,
     digest,
     extension_status,
+    holds,
     paths_record,
     read_manifest,
     read_record,
@@ -47,8 +54,10 @@ from valuetracker.errors import (
 
 logger = logging.getLogger(__name__)
 
-# The only folders a record may speak of, whatever it says.
-OURS = (PLUGIN.as_posix() + "/", (EXTENSIONS / EXTENSION_NAME).as_posix() + "/")
+# The only folders a record may speak of, whatever it says: ours, and those above them.
+OURS = re.compile(
+    rf"({PLUGIN.as_posix()}|({EXTENSIONS.as_posix()}|data/[^/]+/extensions)/{EXTENSION_NAME})/"
+)
 ABOVE = frozenset(
     parent.as_posix()
     for folder in (PLUGIN, EXTENSIONS / EXTENSION_NAME)
@@ -60,11 +69,11 @@ def sync_extension(
     paths: Paths, dry_run: bool, config: dict[str, Any] | None = None
 ) -> ExtensionSync:
     """Copy the plugin and the extension to where they belong."""
-    if not paths.source_dir.is_dir():
+    if not isdir(paths.source_dir):
         raise SourceNotFound(f"There is no folder {paths.source_dir}.")
     root = paths.sillytavern
     base = root or paths.destination_dir.parent
-    if not base.is_dir():
+    if not isdir(base):
         raise NoDestination(f"There is no SillyTavern in {base}.")
     extension = bundled_files("extension", None if paths.bundled else paths.source_dir)
     plugin = bundled_files("plugin")
@@ -102,7 +111,8 @@ def _record(paths: Paths, root: Path, parts: dict[Path, dict[str, bytes]]) -> di
     for folder, contents in parts.items():
         for name, content in contents.items():
             path = folder / name
-            if path.is_relative_to(root):
+            # What somebody else had put there just so is not ours.
+            if path.is_relative_to(root) and not _holds(path, content):
                 files[path.relative_to(root).as_posix()] = digest(content)
     return {
         "python": sys.executable,
@@ -113,6 +123,10 @@ def _record(paths: Paths, root: Path, parts: dict[Path, dict[str, bytes]]) -> di
     }
 
 
+def _holds(path: Path, content: bytes) -> bool:
+    return holds(path.parent, {path.name: content})
+
+
 def _missing_folders(root: Path, record: dict[str, Any]) -> set[str]:
     """The folders that have to be made for the files of a record."""
     above = {
@@ -120,7 +134,7 @@ def _missing_folders(root: Path, record: dict[str, Any]) -> set[str]:
         for each in (*record["files"], {"path": (PLUGIN / RECORD).as_posix()})
         for parent in Path(each["path"]).parents
     } - {"."}
-    return {each for each in above if not (root / each).exists() and _may_be_ours(each)}
+    return {each for each in above if not exists(root / each) and _may_be_ours(each)}
 
 
 def recorded_files(record: dict[str, Any]) -> list[dict[str, str]]:
@@ -149,7 +163,7 @@ def recorded_folders(record: dict[str, Any]) -> list[str]:
 def _may_be_ours(path: str) -> bool:
     parts = path.split("/")
     plain = all(part not in ("", ".", "..") and "\\" not in part for part in parts)
-    return plain and "\0" not in path and (path in ABOVE or path.startswith(OURS))
+    return plain and "\0" not in path and (path in ABOVE or bool(OURS.match(path + "/")))
 
 
 def _text(record: dict[str, Any]) -> bytes:
@@ -252,9 +266,7 @@ def uninstall(root: Path) -> Uninstalled:
 
 def _inner(path: str) -> list[str]:
     """The folders inside ours that a file lies in; they are ours as well."""
-    return [
-        parent.as_posix() for parent in Path(path).parents if parent.as_posix().startswith(OURS)
-    ]
+    return [parent.as_posix() for parent in Path(path).parents if OURS.match(parent.as_posix())]
 
 
 def _remove(root: Path, each: dict[str, str]) -> bool:
@@ -277,12 +289,7 @@ def _undo_config(root: Path, record: dict[str, Any]) -> str | None:
     change = record.get("config")
     if not isinstance(change, dict):
         return None
-    others = [
-        each.name
-        for each in (root / PLUGIN).parent.iterdir()
-        if each.name not in (PLUGIN.name, "package.json") and not each.name.startswith(".")
-    ]
-    if others:
+    if other_plugins(root):
         return "`enableServerPlugins` stays on: there are other plugins."
     with Folder.enter(root) as folder:
         if config_file.undo_enabling(folder, change):

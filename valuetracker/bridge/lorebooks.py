@@ -13,6 +13,7 @@ import copy
 import json
 import time
 from dataclasses import dataclass
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from valuetracker.errors import (
 
 REGISTRY = "_registry_"
 KEEP, REGENERATE = "keep", "regenerate"
+# Numbers of JavaScript are exact to a little above this.
+LARGEST_UID = 2**52
 # As SillyTavern itself writes them.
 INDENT = 4
 
@@ -49,7 +52,7 @@ def worlds_folder(configuration: Configuration, user: str) -> tuple[Path, tuple[
     if configuration.data_root is not None:
         return configuration.data_root, way
     for root in configuration.sillytaverns():
-        if (root / "data").is_dir():
+        if isdir(root / "data"):
             return root / "data", way
     raise LorebookNotFound(
         "It is not known where SillyTavern keeps its data.",
@@ -140,7 +143,8 @@ def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
     for key, entry in clone["entries"].items():
         old = entry.get("uid", _number(key))
         # Without one SillyTavern shows an entry by its uid; it is to stay where it was.
-        entry.setdefault("displayIndex", old)
+        if entry.get("displayIndex") is None and old is not None:
+            entry["displayIndex"] = old
         entry["uid"] = given[key]
         entries[str(given[key])] = entry
     renamed = _renamed(world["entries"], given)
@@ -155,8 +159,9 @@ def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
 def _new_uids(entries: World) -> dict[str, int]:
     """A new uid for each key, in the order in which JavaScript would list the keys."""
     numbers = [number for key in entries if (number := _number(key)) is not None]
-    used = [each["uid"] for each in entries.values() if isinstance(each.get("uid"), int)]
-    first = max(int(time.time() * 1000), *numbers, *used, 0) + 1
+    uids = [each["uid"] for each in entries.values() if isinstance(each.get("uid"), int)]
+    used = [each for each in (*numbers, *uids) if each < LARGEST_UID]
+    first = max(int(time.time() * 1000), *used, 0) + 1
     numeric = sorted((key for key in entries if _number(key) is not None), key=int)
     others = [key for key in entries if _number(key) is None]
     return {key: first + place for place, key in enumerate([*numeric, *others])}

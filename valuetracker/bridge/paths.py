@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from os.path import exists, isfile
 from pathlib import Path
 
 from valuetracker.bridge.bundle import bundle_directory
@@ -36,7 +37,7 @@ class Candidate:
             "source": self.source,
             "candidate": str(self.candidate) if self.candidate else None,
             "resolved": str(self.resolved) if self.resolved else None,
-            "exists": self.resolved.exists() if self.resolved else None,
+            "exists": exists(self.resolved) if self.resolved else None,
         }
 
 
@@ -106,7 +107,7 @@ def _extension_folder(path: Path) -> Path:
     """The folder of the extension itself: people name it, the one above, or SillyTavern's."""
     if is_sillytavern(path):
         return path / EXTENSIONS / EXTENSION_NAME
-    if path.name == EXTENSION_NAME or (path / "manifest.json").is_file():
+    if path.name == EXTENSION_NAME or isfile(path / "manifest.json"):
         return path
     return path / EXTENSION_NAME
 

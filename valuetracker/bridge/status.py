@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,12 @@ def paths_record(paths: Paths, sync: bool = False) -> BridgePaths:
     record: BridgePaths = {
         "extension_name": EXTENSION_NAME,
         "source_dir": str(paths.source_dir),
-        "source_exists": paths.source_dir.is_dir(),
+        "source_exists": isdir(paths.source_dir),
         "destination_dir": str(paths.destination_dir),
-        "destination_exists": paths.destination_dir.is_dir(),
+        "destination_exists": isdir(paths.destination_dir),
         "resolved_from": paths.chosen.source,
         "resolved_candidate": str(paths.candidate),
-        "resolved_candidate_exists": paths.candidate.exists(),
+        "resolved_candidate_exists": exists(paths.candidate),
         "resolution_chain": [each.record() for each in paths.chain],
         "config": config_record(paths.configuration),
         "enabled": paths.configuration.enabled,
@@ -88,13 +89,13 @@ def plugin_status(paths: Paths) -> PluginStatus:
             "package": package,
         },
         "destination": str(folder) if folder is not None else None,
-        "destination_exists": folder is not None and folder.is_dir(),
+        "destination_exists": folder is not None and isdir(folder),
         "destination_package": installed,
         "version_status": version_status,
         "needs_sync": folder is not None
         and (version_status != "match" or not holds(folder, _bundled("plugin"))),
         "python": python,
-        "python_exists": python is not None and Path(python).is_file(),
+        "python_exists": python is not None and isfile(python),
     }
 
 
@@ -126,7 +127,7 @@ def read_manifest(path: Path) -> ManifestInfo:
     info: ManifestInfo = {"path": str(path), "exists": False, "version": None, "error": None}
     document = read_object(path)
     if isinstance(document, str):
-        return {**info, "exists": path.exists(), "error": document}
+        return {**info, "exists": exists(path), "error": document}
     version = document.get("version")
     return {**info, "exists": True, "version": version if isinstance(version, str) else None}
 
@@ -173,6 +174,6 @@ def watch_paths(paths: Paths) -> list[WatchPath]:
         named.append((paths.plugin_dir / PACKAGE, "plugin_destination_package"))
     first: dict[str, WatchPath] = {}
     for path, purpose in named:
-        record: WatchPath = {"path": str(path), "purpose": purpose, "exists": path.exists()}
+        record: WatchPath = {"path": str(path), "purpose": purpose, "exists": exists(path)}
         first.setdefault(str(path), record)
     return list(first.values())
