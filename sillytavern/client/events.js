@@ -89,11 +89,15 @@ export class Events {
 
     async #ended() {
         const page = shared();
+        const { generation, reserved } = page;
         const session = this.session();
         // A message that has come in the meantime takes its ids first.
         if (session?.isCurrent()) await session.run(() => session.story.follow('generation'));
-        page.generation = null;
-        page.reserved = null;
+        // In a group the next one may have begun by now.
+        if (page.generation === generation) {
+            page.generation = null;
+            if (page.reserved === reserved) page.reserved = null;
+        }
         await this.#tell('generation');
     }
 

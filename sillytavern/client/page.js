@@ -9,9 +9,12 @@ import { chainOf, identify } from './ids.js';
 import { newId } from './json.js';
 
 const PROPERTY = 'valuetracker';
+/** SillyTavern saves a new message itself; this is for those it does not. */
+export const SAVE_AFTER_MS = 1_000;
 
 export class Page {
-    #saving = false;
+    /** @type {{timer: ReturnType<typeof setTimeout>, due: number, file: string|undefined}|null} */
+    #later = null;
 
     /** @param {() => any} getContext */
     constructor(getContext) {
@@ -81,17 +84,40 @@ export class Page {
         return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt };
     }
 
-    /** Saves the chat with its metadata once what happens now has happened. */
-    saveSoon() {
-        if (this.#saving) return;
-        this.#saving = true;
-        setTimeout(() => {
-            this.#saving = false;
-            this.save().catch((error) => console.warn('[ValueTracker] The chat could not be saved.', error));
-        }, 0);
+    /**
+     * Saves the chat with its metadata a little later, if it is still the one that is open.
+     *
+     * @param {number} [after]
+     */
+    saveSoon(after = 0) {
+        const which = this.current();
+        const due = Date.now() + after;
+        if (this.#later && this.#later.file === which?.file && this.#later.due <= due) return;
+        if (this.#later) clearTimeout(this.#later.timer);
+        const timer = setTimeout(() => {
+            this.#later = null;
+            this.save(which).catch((error) => console.warn('[ValueTracker] The chat could not be saved.', error));
+        }, after);
+        this.#later = { timer, due, file: which?.file };
     }
 
-    async save() {
+    /**
+     * Saves the chat with its metadata.
+     *
+     * SillyTavern writes whatever is in the page to the file that is named there. While it changes from one
+     * chat to another that is nothing, or the messages of one with the metadata of the other; while a swipe is
+     * generated it is one that does not exist. None of these may get into a file.
+     *
+     * @param {{file: string, id: string|undefined}|null} which
+     */
+    async save(which) {
+        const now = this.current();
+        const { messages } = this;
+        if (!which || !now || now.file !== which.file || now.id !== which.id || messages.length === 0) return;
+        if (messages.some(({ swipes, swipe_id: swipe }) => Array.isArray(swipes) && (swipe ?? 0) >= swipes.length)) {
+            this.saveSoon(SAVE_AFTER_MS);
+            return;
+        }
         const context = this.getContext();
         if (context.saveMetadata) await context.saveMetadata();
         else await context.saveChat?.();

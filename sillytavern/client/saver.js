@@ -211,7 +211,7 @@ export class Saver {
                 const row = /** @type {Instance} */ (this.session.rows.get(id));
                 return { id, characterId: row.characterId, name: row.name };
             });
-            await this.session.owner.page?.save();
+            await this.session.save();
         }
         for (const entry of entries) {
             entry.done = true;

@@ -11,6 +11,7 @@ import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js'
 import { hasMessage, identify, placeNow } from './ids.js';
 import { ABSENT } from './json.js';
 import { Mirror } from './mirror.js';
+import { SAVE_AFTER_MS } from './page.js';
 import { MOST_OPERATIONS, Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
@@ -111,7 +112,7 @@ export class Session {
         const { page, follow } = this.owner;
         if (!page || !follow) return null;
         const { anchor, changed } = placeNow(page.messages);
-        if (changed) page.saveSoon();
+        if (changed) page.saveSoon(SAVE_AFTER_MS);
         return anchor;
     }
 
@@ -126,11 +127,16 @@ export class Session {
         const message = page?.messages[place];
         if (!page || !message) throw new ValueTrackerError(`There is no message ${place}.`, { code: 'message_not_found' });
         const { messageId, swipe, changed } = identify(message, { last: place === page.messages.length - 1 });
-        if (changed) page.saveSoon();
+        if (changed) page.saveSoon(SAVE_AFTER_MS);
         if (swipe === null) {
             throw new ValueTrackerError('A new swipe of this message is being generated.', { code: 'message_not_found' });
         }
         return { messageId, swipe };
+    }
+
+    /** Saves the chat in SillyTavern, with what is kept in it. */
+    async save() {
+        await this.owner.page?.save({ file: this.which.file ?? '', id: this.id });
     }
 
     // One thing after the other
@@ -223,9 +229,14 @@ export class Session {
         this.mayRead();
         await this.saver.flush().catch(() => {});
         this.#beThere();
-        const { body } = await this.owner.transport.request('GET', this.#at(route), { query });
-        this.mayRead();
-        return body;
+        try {
+            const { body } = await this.owner.transport.request('GET', this.#at(route), { query });
+            this.mayRead();
+            return body;
+        } catch (error) {
+            if (error instanceof ServerAwayError) this.lose(error);
+            throw error;
+        }
     }
 
     /** @param {Route} route */
@@ -306,7 +317,7 @@ export class Session {
             }
         }
         this.kept.remove(entry);
-        await this.owner.page?.save();
+        await this.save();
         await this.mirror.readAgain('load');
         for (const { instanceId, key, theirs, ...row } of conflicts) {
             this.mirror.conflict(instanceId, key, 'value' in row ? row.value : ABSENT, theirs, 'theirs');

@@ -4,6 +4,7 @@
 
 import { ServerAwayError, ValueTrackerError } from './errors.js';
 import { chainOf } from './ids.js';
+import { SAVE_AFTER_MS } from './page.js';
 import { headersOf } from './transport.js';
 
 const TRIES = 4;
@@ -33,7 +34,7 @@ export class Story {
         if (!page || !follow || session.away || !session.isCurrent()) return null;
         const { chain, changed, open } = chainOf(page.messages);
         this.open = open;
-        if (changed) page.saveSoon();
+        if (changed) page.saveSoon(SAVE_AFTER_MS);
         const texts = JSON.stringify(chain);
         const places = JSON.stringify(chain.map(({ messageId, swipe }) => [messageId, swipe]));
         const differs = reason === 'save' ? places !== this.#told.places : texts !== this.#told.texts;

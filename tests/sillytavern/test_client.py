@@ -1,0 +1,272 @@
+"""The client library in a SillyTavern that really runs, as an extension author uses it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.sillytavern.browser import Tab
+from tests.sillytavern.conftest import OpenTab
+from tests.sillytavern.host import SillyTavern
+from tests.sillytavern.model import Model
+
+NUMBERS = itertools.count(1)
+
+# `vt` in the page is the author's; what it saw of the value when a prompt was built is `prompts`.
+CONNECT = """
+async (extensionId) => {
+    const { ValueTracker } = await import('/api/plugins/valuetracker/client/valuetracker.js');
+    globalThis.vt = await ValueTracker.connect({ extensionId, probeMs: [200, 500] });
+    globalThis.told = { errors: [], conflicts: [], stale: [], moved: [] };
+    vt.on('error', (error) => told.errors.push(String(error)));
+    vt.on('conflict', ({ key, mine, theirs }) => told.conflicts.push([key, mine, theirs]));
+    vt.on('stale', (what) => told.stale.push(what));
+    vt.on('moved', (what) => told.moved.push(what));
+    globalThis.prompts = [];
+    const { eventSource, eventTypes } = SillyTavern.getContext();
+    eventSource.on(eventTypes.GENERATE_AFTER_DATA, (_, dryRun) => {
+        if (!dryRun) prompts.push(vt.chat.state.hp ?? null);
+    });
+}
+"""
+TOOL = """
+() => SillyTavern.getContext().registerFunctionTool({
+    name: 'SetHitPoints',
+    description: 'Sets the hit points.',
+    parameters: { type: 'object', properties: { hp: { type: 'number' } } },
+    action: async ({ hp }) => { vt.chat.state.hp = hp; await vt.chat.saved; return 'done'; },
+})
+"""
+
+
+class Author:
+    """An extension of the test's own in a tab."""
+
+    def __init__(self, tab: Tab, extension_id: str) -> None:
+        self.tab = tab
+        tab.evaluate(CONNECT, extension_id)
+
+    def edit(self, **values: Any) -> None:
+        self.tab.evaluate("(all) => vt.chat.edit((state) => Object.assign(state, all))", values)
+
+    def write(self, **values: Any) -> None:
+        self.tab.evaluate(
+            "async (all) => { Object.assign(vt.chat.state, all); await vt.chat.saved; }", values
+        )
+
+    @property
+    def state(self) -> Any:
+        return self.tab.evaluate("() => vt.chat.snapshot().data")
+
+    @property
+    def prompts(self) -> list[Any]:
+        found: list[Any] = self.tab.evaluate("() => prompts")
+        return found
+
+    def told(self, what: str) -> list[Any]:
+        found: list[Any] = self.tab.evaluate("(what) => told[what]", what)
+        return found
+
+    def wait_for(self, **values: Any) -> None:
+        self.tab.wait_until(
+            """(all) => vt.hasChat && Object.entries(all).every(([key, value]) =>
+                (vt.chat.state[key] ?? null) === value)""",
+            values,
+        )
+
+
+@pytest.fixture
+def author(tab: Tab, character: str) -> Author:
+    tab.open_character(character)
+    author = Author(tab, f"client-{next(NUMBERS)}")
+    author.edit(hp=50)
+    return author
+
+
+@pytest.fixture(params=["streamed", "at once"])
+def talking(author: Author, request: pytest.FixtureRequest) -> Author:
+    author.tab.stream(request.param == "streamed")
+    return author
+
+
+def test_swipes_of_every_kind(talking: Author) -> None:
+    tab = talking.tab
+    tab.send("Go on.")
+    talking.write(hp=45)
+
+    tab.swipe_right()
+    assert talking.prompts == [50, 50]
+    talking.write(hp=47)
+    tab.swipe_left()
+    talking.wait_for(hp=45)
+    tab.swipe_right()
+    talking.wait_for(hp=47)
+    tab.delete_swipe()
+    talking.wait_for(hp=45)
+
+    assert talking.tab.errors == []
+
+
+def test_a_function_the_model_calls_belongs_to_the_reply(talking: Author, model: Model) -> None:
+    tab = talking.tab
+    tab.evaluate(TOOL)
+    tab.evaluate(
+        "() => { SillyTavern.getContext().chatCompletionSettings.function_calling = true; }"
+    )
+    model.call("SetHitPoints", hp=45)
+    tab.send("Hit me.")
+    talking.wait_for(hp=45)
+
+    tab.swipe_right()
+    assert talking.prompts[-1] == 50
+    assert talking.state == {"hp": 50}
+    tab.swipe_left()
+    talking.wait_for(hp=45)
+    assert talking.told("errors") == []
+
+
+def test_a_swipe_that_fails(author: Author, model: Model) -> None:
+    tab = author.tab
+    tab.send("Go on.")
+    author.write(hp=45)
+    model.fail()
+
+    tab.message(-1).locator(".swipe_right").click()
+    author.wait_for(hp=50)
+
+    author.wait_for(hp=45)
+
+
+def test_delete_edit_regenerate_continue(author: Author) -> None:
+    tab = author.tab
+    for hp in (40, 30):
+        tab.send("Go on.")
+        author.write(hp=hp)
+    tab.evaluate(
+        "() => { globalThis.reports = []; vt.on('reconciled', (one) => reports.push(one)); }"
+    )
+    tab.edit(-1, "Changed.")
+    tab.wait_until("() => reports.some(({ stale }) => stale.includes(vt.chat.messageId(4)))")
+    assert author.state == {"hp": 30}
+
+    tab.delete_last(3)
+    author.wait_for(hp=50)
+    tab.delete_last(1)
+    tab.send("Again.")
+    for _ in range(3):
+        before = author.state["hp"]
+        assert before in (50, 45)
+        author.write(hp=45)
+        tab.regenerate()
+        assert author.prompts[-1] == 50
+    author.write(hp=45)
+    tab.continue_()
+    assert author.state == {"hp": 45}
+    assert author.told("errors") == []
+
+
+def test_branch_rename_and_back(author: Author) -> None:
+    tab = author.tab
+    for hp in (40, 30):
+        tab.send("Go on.")
+        author.write(hp=hp)
+    parent = tab.chat_id
+
+    tab.branch(2)
+    author.wait_for(hp=40)
+    tab.swipe_right()
+    author.wait_for(hp=50)
+    author.write(hp=20)
+    tab.rename_chat("Elsewhere")
+    author.wait_for(hp=20)
+    tab.open_chat(parent)
+    author.wait_for(hp=30)
+    assert author.told("errors") == []
+
+
+def test_a_group(author: Author, tavern: SillyTavern, character: str) -> None:
+    tab = author.tab
+    tab.send("Go on.")
+    author.write(hp=40)
+    members = [tavern.create_character(f"{character} {half}") for half in ("left", "right")]
+    tavern.create_group(f"Group of {character}", *members)
+
+    tab.open_group(f"Group of {character}")
+    author.wait_for(hp=None)
+    author.edit(hp=7)
+    tab.send(f"{character} left, who are you?")
+    author.write(hp=6)
+    tab.swipe_right()
+    author.wait_for(hp=7)
+    tab.open_character(character)
+    author.wait_for(hp=40)
+    assert author.told("errors") == []
+
+
+def test_ids_are_in_the_file(author: Author) -> None:
+    tab = author.tab
+    tab.send("Go on.")
+    author.write(hp=45)
+    tab.swipe_right()
+    tab.save()
+    extension_id = tab.evaluate("() => vt.extensionId")
+    name = tab.context_value("name2")
+
+    tab.open()
+    tab.open_character(name)
+    again = Author(tab, extension_id)
+    again.wait_for(hp=50)
+    tab.swipe_left()
+    again.wait_for(hp=45)
+    kept = tab.evaluate(
+        "() => SillyTavern.getContext().chat.map(({ extra }) => extra.valuetracker)"
+    )
+    assert all(set(ids) == {"messageId", "swipeId"} for ids in kept)
+
+
+def test_many_tabs_are_in_step_and_leave_connections_free(
+    author: Author, open_tab: OpenTab, tavern: SillyTavern
+) -> None:
+    tab = author.tab
+    tab.save()
+    extension_id = tab.evaluate("() => vt.extensionId")
+    name = tab.context_value("name2")
+    others = []
+    for _ in range(3):
+        other = open_tab(tavern, beside=tab)
+        other.open_character(name)
+        others.append(Author(other, extension_id))
+    # As many extensions again in the first tab.
+    for number in range(3):
+        tab.evaluate(
+            "async (extensionId) => { await vt.constructor.connect({ extensionId }); }",
+            f"{extension_id}-{number}",
+        )
+
+    author.edit(hp=12)
+    for one in others:
+        one.wait_for(hp=12)
+    others[-1].edit(hp=13)
+    author.wait_for(hp=13)
+    assert author.tab.evaluate("async () => (await fetch('/csrf-token')).status") == 200
+    held = tab.evaluate(
+        """async () => (await navigator.locks.query()).held
+            .filter(({ name }) => name.startsWith('valuetracker:feed')).length"""
+    )
+    assert held == 2
+
+
+def test_text_in_messages(author: Author) -> None:
+    tab = author.tab
+    tab.send("Draw a cat.")
+    insert = "() => vt.chat.insertOnce(2, { id: 'cat', content: '<b class=\"cat\">cat</b>' })"
+
+    assert tab.evaluate(insert)["inserted"] is True
+    assert tab.evaluate(insert)["already"] is True
+    assert tab.message(2).locator(".custom-cat").inner_text() == "cat"
+    tab.edit(2, "Wiped.")
+    report = tab.evaluate("() => vt.chat.reconcileMessage(2)")
+    assert report == {"missingCount": 1, "restoredCount": 1, "errors": []}
+    assert tab.message(2).locator(".custom-cat").inner_text() == "cat"
