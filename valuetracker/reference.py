@@ -27,7 +27,7 @@ from valuetracker.settings import PREFIX
 INTRODUCTION = f"""\
 # API
 
-All routes stand under `{PREFIX}`; `/healthz` is at the root, too. JSON in, JSON out.
+All routes stand under `{PREFIX}`; `/healthz` and `/st/*` are at the root, too. JSON in, JSON out.
 This page is made from the server's own route table (`valuetracker docs --write API.md`);
 the same table is served as OpenAPI 3.1 at `{PREFIX}/openapi.json` and as a page at
 `{PREFIX}/docs`.

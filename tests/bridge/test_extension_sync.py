@@ -221,8 +221,39 @@ def test_a_name_that_is_too_long_for_the_system_is_refused(
     assert answer.status_code in (404, 409), answer.text
 
 
-def test_a_source_that_is_not_there(bridge: httpx.Client, sillytavern: Path) -> None:
-    refused(bridge, SourceNotFound, source=str(sillytavern / "nothing"))
+@pytest.mark.parametrize("source", ["nothing", "", "plugins", "server.js"])
+def test_a_source_that_is_not_there_or_no_extension(
+    bridge: httpx.Client, sillytavern: Path, source: str
+) -> None:
+    refused(bridge, SourceNotFound, source=str(sillytavern / source))
+
+
+@pytest.mark.parametrize("manifest", ["", "{", "[]", "\0"])
+def test_a_source_with_a_broken_manifest(
+    bridge: httpx.Client, sillytavern: Path, manifest: str
+) -> None:
+    (sillytavern / "fork").mkdir()
+    (sillytavern / "fork/manifest.json").write_text(manifest)
+    (sillytavern / EXTENSION).mkdir()
+    (sillytavern / EXTENSION / "manifest.json").write_text("{}")
+
+    refused(bridge, SourceNotFound, source=str(sillytavern / "fork"))
+
+
+def test_a_source_that_holds_too_much(bridge: httpx.Client, sillytavern: Path) -> None:
+    (sillytavern / "fork").mkdir()
+    (sillytavern / "fork/manifest.json").write_text("{}")
+    for number in range(3):
+        (sillytavern / f"fork/{number}").write_bytes(bytes(30 * 1024 * 1024))
+    before = tree(sillytavern / "public")
+
+    refused(bridge, NotWritable, source=str(sillytavern / "fork"))
+
+    assert tree(sillytavern / "public") == before
+
+
+def test_the_plugins_folder_is_not_for_extensions(bridge: httpx.Client, sillytavern: Path) -> None:
+    refused(bridge, NoDestination, destination=str(sillytavern / "plugins"))
 
 
 def test_no_sillytavern_anywhere(start_server: StartServer, home: Path) -> None:
@@ -298,6 +329,7 @@ def test_no_file_is_written_through_a_link(
 def test_no_file_is_read_through_a_link(bridge: httpx.Client, sillytavern: Path) -> None:
     source = sillytavern / "fork"
     source.mkdir()
+    (source / "manifest.json").write_text("{}")
     (source / "passwd.txt").symlink_to("/etc/passwd")
 
     refused(bridge, SymlinkRefused, source=str(source))

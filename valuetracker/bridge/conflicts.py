@@ -9,11 +9,12 @@ import os
 import re
 from os.path import exists, isdir, isfile
 from pathlib import Path
+from typing import Any
 
 from valuetracker.bridge.configuration import EXTENSION_NAME, PLUGIN, is_sillytavern
 from valuetracker.bridge.folders import reported
 from valuetracker.bridge.status import RECORD, read_object, read_record
-from valuetracker.errors import NotSillyTavern, PluginConflict
+from valuetracker.errors import NotSillyTavern, PluginConflict, SourceNotFound
 
 ENTRANCES = ("index.js", "index.cjs", "index.mjs")
 LARGEST_SOURCE = 8 * 1024 * 1024
@@ -83,9 +84,18 @@ def _says_it(source: Path) -> bool:
         return False
 
 
-def check_extension(folder: Path, ours: str) -> None:
-    """Refuse a folder that holds another extension than ours."""
-    manifest = read_object(folder / "manifest.json")
-    named = json.loads(ours).get("display_name")
-    if isinstance(manifest, dict) and manifest.get("display_name") != named:
+def check_extension(folder: Path, manifest: bytes) -> None:
+    """Refuse a folder that holds another extension than the one of this manifest."""
+    found = read_object(folder / "manifest.json")
+    if isinstance(found, dict) and found.get("display_name") != _display_name(manifest):
         raise PluginConflict(f"{folder} holds another extension.")
+
+
+def _display_name(manifest: bytes) -> Any:
+    try:
+        document = json.loads(manifest)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise SourceNotFound("The manifest of the extension cannot be read.")
+    return document.get("display_name")

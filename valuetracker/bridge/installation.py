@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from os.path import exists, isdir
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +69,18 @@ def sync_extension(
     paths: Paths, dry_run: bool, config: dict[str, Any] | None = None
 ) -> ExtensionSync:
     """Copy the plugin and the extension to where they belong."""
-    if not isdir(paths.source_dir):
-        raise SourceNotFound(f"There is no folder {paths.source_dir}.")
+    if not isfile(paths.source_dir / MANIFEST):
+        raise SourceNotFound(f"There is no extension in {paths.source_dir}.")
     root = paths.sillytavern
     base = root or paths.destination_dir.parent
     if not isdir(base):
         raise NoDestination(f"There is no SillyTavern in {base}.")
+    if paths.destination_dir == paths.plugin_dir:
+        raise NoDestination(f"{paths.destination_dir} is for the plugin, not for an extension.")
     extension = bundled_files("extension", None if paths.bundled else paths.source_dir)
     plugin = bundled_files("plugin")
     copying = Copying(paths.configuration.roots(), dry_run, base)
-    if MANIFEST in extension:
-        check_extension(paths.destination_dir, extension[MANIFEST].decode("utf-8", "replace"))
+    check_extension(paths.destination_dir, extension[MANIFEST])
     if paths.plugin_dir is not None and root is not None:
         check_conflicts(root)
         record = _record(paths, root, {paths.plugin_dir: plugin, paths.destination_dir: extension})
