@@ -109,6 +109,7 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
 
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
     app.state.dispatcher = dispatcher
+    app.state.openings = openings
     app.state.end_feeds = end_waiting
     app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app

@@ -20,7 +20,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from valuetracker import wire as limits
-from valuetracker.dispatch import Dispatcher
+from valuetracker.dispatch import Dispatcher, unexpected_failure
 from valuetracker.errors import (
     BodyTooLarge,
     ExpectationFailed,
@@ -28,14 +28,17 @@ from valuetracker.errors import (
     MalformedRequest,
     RequestTimeout,
     TooManyConnections,
+    UnsupportedMediaType,
     ValueTrackerError,
 )
 from valuetracker.replies import Headers, Reply, Request, error_reply
+from valuetracker.store.openings import Openings
 from valuetracker.values import BODY_BYTES
 from valuetracker.wire import Wire
 
 # Requests a client may send ahead on one connection before it is read no further.
 SENT_AHEAD = 64
+VERSIONS = ("1.1", "1.0")
 
 # Headers that are about the message and its connection, not about what is asked.
 OF_THE_MESSAGE = frozenset({b"content-length", b"transfer-encoding", b"expect", b"connection"})
@@ -62,6 +65,8 @@ class Connection(asyncio.Protocol):
         dispatcher: Dispatcher = state.dispatcher
         self._dispatch = dispatcher.dispatch
         self._wire: Wire = state.wire
+        self._let_in = dispatcher.let_in
+        self._openings: Openings = state.openings
         self._loop = _loop or asyncio.get_event_loop()
         self._connections = cast("set[Any]", server_state.connections)
         self._tasks = server_state.tasks
@@ -80,7 +85,8 @@ class Connection(asyncio.Protocol):
         self._headers: Headers = []
         self._header_bytes = 0
         self._says_connection = False
-        self._pieces: list[bytes] = []
+        self._body: bytes | bytearray = b""
+        self._wrapping: int | None = None
         # Room in the budget: what its body has been given, or waits for.
         self._reserved = 0
         self._wanted = 0
@@ -92,8 +98,9 @@ class Connection(asyncio.Protocol):
         self._refusal: Reply | None = None
         self._last = False
         self._upgrade_offered = False
-        # The sending side: since when the client has not read, and who waits for it.
+        # The sending side: since when the client has not read how much, and who waits for it.
         self._stalled_since: float | None = None
+        self._stalled_bytes = 0
         self._flowing: asyncio.Future[None] | None = None
 
     # The connection's beginning and end
@@ -103,7 +110,10 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._since = self._loop.time()
         self._connections.add(self)
-        if len(self._connections) > self._wire.connections:
+        too_many = len(self._connections) - self._wire.connections
+        if too_many > limits.TOLD_THAT_FULL:
+            self._transport.abort()
+        elif too_many > 0:
             self._refuse(TooManyConnections())
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -116,8 +126,11 @@ class Connection(asyncio.Protocol):
         self._waiting_for = NOTHING
         # Nothing else would tell a stream that nobody listens any more. Other requests are
         # finished: what they write is wanted all the same.
-        if self._streaming and self._answering is not None:
-            self._answering.cancel()
+        if self._answering is not None:
+            if self._streaming:
+                self._answering.cancel()
+            else:
+                self._openings.nobody_listens_to(self._answering)
         self.resume_writing()
 
     def eof_received(self) -> None:
@@ -125,13 +138,14 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """The server stops: what is under way is finished, nothing more is begun."""
-        if self._answering is not None or self._waiting_for in (BODY, ROOM) or self._pieces:
+        if self._answering is not None or self._waiting_for in (BODY, ROOM):
             self._last = True
         else:
             self._transport.close()
 
     def pause_writing(self) -> None:
         self._stalled_since = self._loop.time()
+        self._stalled_bytes = self._transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
         self._stalled_since = None
@@ -147,20 +161,32 @@ class Connection(asyncio.Protocol):
     def look_after(self, now: float) -> None:
         """Asked now and then: end what has taken too long."""
         waited = now - self._since
-        if self._stalled_since is not None and now - self._stalled_since > limits.STALLED_SECONDS:
+        if self._stalled_since is not None and now - self._stalled_since > self._stall_allowed():
             self._transport.abort()
+        elif self._paused and self._waiting_for in (HEADER, BODY):
+            # It is we who are slow.
+            self._since = now
         elif self._waiting_for == HEADER:
             if waited > limits.HEADER_SECONDS:
                 self._too_slow()
         elif self._waiting_for == BODY:
-            allowed = limits.BODY_GRACE_SECONDS + self._came / limits.BODY_BYTES_PER_SECOND
-            if waited > min(allowed, limits.BODY_SECONDS):
+            if waited > self._body_allowed():
                 self._refuse(RequestTimeout())
         elif self._waiting_for == SILENT:
             if waited > limits.SILENT_SECONDS:
                 self._transport.close()
         elif self._waiting_for == LINGER and waited > limits.LINGER_SECONDS:
             self._transport.abort()
+
+    def _stall_allowed(self) -> float:
+        gone = self._stalled_bytes - self._transport.get_write_buffer_size()
+        allowed = limits.STALLED_SECONDS + gone / limits.BODY_BYTES_PER_SECOND
+        return min(allowed, limits.BODY_SECONDS)
+
+    def _body_allowed(self) -> float:
+        allowed = limits.BODY_GRACE_SECONDS + self._came / limits.BODY_BYTES_PER_SECOND
+        crowded = self._reserved and self._wire.budget.is_awaited
+        return min(allowed, limits.CROWDED_SECONDS if crowded else limits.BODY_SECONDS)
 
     def _too_slow(self) -> None:
         # One that never said anything is not owed an answer: a browser keeps such
@@ -189,12 +215,21 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass
+        except httptools.HttpParserCallbackError as error:
+            # Ours: the parser only passes it on.
+            self._refuse(unexpected_failure(error))
         except httptools.HttpParserError:
             self._refuse(MalformedRequest("Invalid HTTP request received."))
-        if self._waiting_for == HEADER and not self._ended_here:
+        if self._ended_here:
+            return
+        if self._waiting_for == HEADER:
             self._came += len(data)
             if self._came > limits.HEADER_BYTES:
                 self._refuse(HeadersTooLarge())
+        elif self._wrapping is not None and self._waiting_for == BODY:
+            if self._wrapping > limits.HEADER_BYTES + limits.WRAPPING_PER_BYTE * self._came:
+                self._refuse(MalformedRequest("The body is more wrapping than body."))
+            self._wrapping += len(data)
 
     def _expect(self, what: int) -> None:
         self._waiting_for = what
@@ -205,7 +240,8 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers = []
         self._header_bytes = 0
-        if self._waiting_for == NOTHING:
+        # The one before may have been answered at once, and this one come with it.
+        if self._waiting_for in (NOTHING, SILENT):
             self._expect(HEADER)
 
     def on_url(self, url: bytes) -> None:
@@ -213,6 +249,9 @@ class Connection(asyncio.Protocol):
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # What comes after a body is no header: nobody has looked at it when it mattered.
+        if self._waiting_for != HEADER:
+            return
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes <= limits.HEADER_BYTES:
             self._headers.append((name.lower(), value))
@@ -228,7 +267,8 @@ class Connection(asyncio.Protocol):
     def _begin_body(self) -> None:
         if self._header_bytes > limits.HEADER_BYTES or len(self._headers) > limits.HEADER_COUNT:
             raise HeadersTooLarge()
-        self._pieces = []
+        self._body = b""
+        self._wrapping = None
         self._says_connection = False
         size = 0
         expected = None
@@ -238,8 +278,13 @@ class Connection(asyncio.Protocol):
             if name == b"content-length":
                 size = int(value)
             elif name == b"transfer-encoding":
+                if self._wrapping is not None or self._parser.get_http_version() == "1.0":
+                    raise MalformedRequest("The body is wrapped more than once, or too early.")
+                if value.strip().lower() != b"chunked":
+                    raise UnsupportedMediaType("Compressed bodies are not taken.")
                 # How long it will be is not known: room for the longest is taken.
                 size = BODY_BYTES
+                self._wrapping = 0
             elif name == b"expect":
                 expected = value
             else:
@@ -257,6 +302,9 @@ class Connection(asyncio.Protocol):
         if not size:
             self._waiting_for = NOTHING
             return
+        if size > limits.SMALL_BODY_BYTES:
+            # Strangers are not given room.
+            self._let_in(self._headers)
         self._expect(BODY)
         if size > limits.SMALL_BODY_BYTES:
             if self._wire.budget.take(size, self._have_room):
@@ -268,11 +316,12 @@ class Connection(asyncio.Protocol):
         if expected is not None and self._answering is None:
             self._transport.write(CONTINUE)
 
-    def _have_room(self) -> bool:
+    def _have_room(self, size: int) -> bool:
         """There is room for the body now; whether it is still wanted."""
-        if self._waiting_for != ROOM or self._transport.is_closing():
+        # It may be room for an earlier body, which came whole before it was read no further.
+        if self._waiting_for != ROOM or size != self._wanted or self._transport.is_closing():
             return False
-        self._reserved = self._wanted
+        self._reserved = size
         came = self._came
         # While it waited for us it was not slow.
         self._expect(BODY)
@@ -299,21 +348,33 @@ class Connection(asyncio.Protocol):
             return
         self._came += len(body)
         if self._came > BODY_BYTES:
-            self._pieces.clear()
             self._refuse(BodyTooLarge())
+        elif not self._body:
+            self._body = body
         else:
-            self._pieces.append(body)
+            # One buffer: small pieces of their own would take many times their size.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
 
     def on_message_complete(self) -> None:
         if self._refusal is not None:
             return
         self._ended_here = True
         self._waiting_for = NOTHING
-        pieces = self._pieces
-        body = b"" if not pieces else pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body = bytes(self._body)
         reserved, self._reserved = self._reserved, 0
-        self._pieces = []
+        self._body = b""
+        parser = self._parser
+        keep_alive = parser.should_keep_alive()
         try:
+            # Any other version says something of the connection, or is not kept alive.
+            if self._says_connection or not keep_alive:
+                version = parser.get_http_version()
+                if version not in VERSIONS:
+                    raise MalformedRequest("Only HTTP/1.1 is spoken here.")
+                # Of HTTP/1.0 too, if it asks for it; but it is not promised there.
+                keep_alive = keep_alive and version == "1.1"
             target = self._url if self._url.startswith(b"/") else self._absolute_target()
             if b"#" in target:
                 raise MalformedRequest("A fragment is not part of what is asked for.")
@@ -321,15 +382,10 @@ class Connection(asyncio.Protocol):
             self._give_back(reserved)
             self._refuse(error)
             return
-        parser = self._parser
         method = parser.get_method()
         request = Request(
             METHODS.get(method) or method.decode("ascii"), target, self._headers, body
         )
-        keep_alive = parser.should_keep_alive()
-        # Of HTTP/1.0 too, if it asks for it; but it is not promised there.
-        if keep_alive and self._says_connection:
-            keep_alive = parser.get_http_version() == "1.1"
         if self._answering is None:
             self._answer(request, keep_alive, reserved)
         elif len(self._ahead) < SENT_AHEAD:
@@ -400,12 +456,14 @@ class Connection(asyncio.Protocol):
     def _send(self, reply: Reply, keep_alive: bool) -> None:
         if self._transport.is_closing():
             return
-        if keep_alive and not self._last:
-            self._transport.write(b"%b%b\r\n%b" % (reply.head, self._wire.date, reply.body))
+        write = self._transport.write
+        end = b"\r\n" if keep_alive and not self._last else CLOSE + b"\r\n"
+        if len(reply.body) <= limits.COPIED_BYTES:
+            write(b"%b%b%b%b" % (reply.head, self._wire.date, end, reply.body))
         else:
-            self._transport.write(
-                b"%b%b%b\r\n%b" % (reply.head, self._wire.date, CLOSE, reply.body)
-            )
+            write(b"%b%b%b" % (reply.head, self._wire.date, end))
+            write(reply.body)
+        if not keep_alive or self._last:
             self._transport.close()
 
     async def _stream(self, reply: Reply) -> None:
@@ -438,7 +496,7 @@ class Connection(asyncio.Protocol):
         self._refusal = error_reply(error)
         self._give_back(self._reserved)
         self._reserved = 0
-        self._pieces = []
+        self._body = b""
         if self._answering is None:
             self._send_refusal()
 

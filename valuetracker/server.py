@@ -63,6 +63,30 @@ def keep_what_is_there() -> None:
     gc.set_threshold(COLLECT_AFTER, 20, 20)
 
 
+# What files are open for beside connections: databases, their logs, their readers.
+FILES_BESIDE = 1_024
+
+
+def allow_open_files(wanted: int) -> int:
+    """Ask the system for as many open files; how many connections there is room for then."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = wanted + FILES_BESIDE
+    if soft != resource.RLIM_INFINITY and soft < files:
+        soft = files if hard == resource.RLIM_INFINITY else min(files, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= files:
+        return wanted
+    # Whoever is let in must find a file left to be answered from.
+    return min(wanted, max(soft - FILES_BESIDE, soft // 2))
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which says when it is ready and ends with 0 when told to stop."""
 
@@ -86,6 +110,7 @@ class Server(uvicorn.Server):
         )
         self._app = app
         self._wire: Wire = app.state.wire
+        self._wire.connections = allow_open_files(self._wire.connections)
         self._watch_stdin = settings.watch_stdin
         self._listener = listener
 

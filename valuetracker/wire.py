@@ -20,10 +20,15 @@ HEADER_SECONDS = 10.0
 BODY_GRACE_SECONDS = 10.0
 BODY_BYTES_PER_SECOND = 4 * 1024
 BODY_SECONDS = 600.0
+# Nor longer than this, if it has room that others wait for.
+CROWDED_SECONDS = 30.0
+# What a body may be wrapped in: bytes of sizes of chunks, their extensions and trailers, for each
+# byte that is meant, beside as many as headers may have.
+WRAPPING_PER_BYTE = 8
 # Between requests. Longer than the bridge keeps its connections, so that it is never the one
 # to find a connection closed.
 SILENT_SECONDS = 75.0
-# For one who does not read what it is sent.
+# For one who does not read what it is sent; the more of it has gone, the longer.
 STALLED_SECONDS = 60.0
 # After a refusal that came in the middle of a request: how long and how much of the rest is
 # still read and thrown away, so that the refusal is heard.
@@ -31,6 +36,10 @@ LINGER_SECONDS = 5.0
 LINGER_BYTES = 64 * 1024 * 1024
 # Bodies up to this are not counted: headers take as much.
 SMALL_BODY_BYTES = 16 * 1024
+# Answers up to this are sent in one piece with their head; of larger ones no copy is made.
+COPIED_BYTES = 64 * 1024
+# How many connections beyond the last one that is served are told so.
+TOLD_THAT_FULL = 256
 # How often connections are asked.
 LOOK_SECONDS = 0.5
 
@@ -46,9 +55,13 @@ class Budget:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        self._waiting: deque[tuple[int, Callable[[], bool]]] = deque()
+        self._waiting: deque[tuple[int, Callable[[int], bool]]] = deque()
 
-    def take(self, size: int, granted: Callable[[], bool]) -> bool:
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self, size: int, granted: Callable[[int], bool]) -> bool:
         """Whether there is room at once; else `granted` is asked later if it is still wanted."""
         if not self._waiting and self._fits(size):
             self._used += size
@@ -64,7 +77,7 @@ class Budget:
         self._used -= size
         while self._waiting and self._fits(self._waiting[0][0]):
             wanted, granted = self._waiting.popleft()
-            if granted():
+            if granted(wanted):
                 self._used += wanted
 
 

@@ -10,6 +10,7 @@ less often: feeding must not take the loop away from those who write.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
@@ -290,8 +291,10 @@ class Feed:
                     return {"items": items, "next": since}
                 if since < self._source.revision:
                     continue
-                if loop.time() >= end or not await _wait(wakeup, end - loop.time()):
+                if loop.time() >= end:
                     return {"items": [], "next": since}
+                with self._openings.waiting():
+                    await _wait(wakeup, end - loop.time())
         finally:
             if wait:
                 self.left()
@@ -390,13 +393,10 @@ def _joined_events(entries: list[Revision], wanted: Filter) -> bytes:
     return b"".join(event_bytes(event) for event in events if event["changes"] or wanted.everything)
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> bool:
-    try:
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def event_record(revision: Revision, wanted: Filter) -> FeedEvent:

@@ -1,11 +1,15 @@
 """
-How much may be open at a time, whoever it belongs to: databases, and readers of feeds.
+How much may be open at a time, whoever it belongs to: databases, readers of feeds, and who
+waits for something to happen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from valuetracker.errors import TooManyReaders
 
@@ -24,6 +28,9 @@ class Openings:
         self._clock = 0
         # What closes each of them, if it is still unused then.
         self._open: dict[Extension, Callable[[Extension], None]] = {}
+        # Tasks that only wait, and those whose answer nobody will hear.
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._unheard: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     def opened(self, extension: Extension, close: Callable[[Extension], None]) -> None:
         self._open[extension] = close
@@ -57,3 +64,24 @@ class Openings:
 
     def reader_left(self) -> None:
         self._readers -= 1
+
+    # Who waits
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this task only waits: it ends as soon as nobody listens to it."""
+        task = asyncio.current_task()
+        assert task is not None
+        if task in self._unheard:
+            raise asyncio.CancelledError
+        self._waiting.add(task)
+        try:
+            yield
+        finally:
+            self._waiting.discard(task)
+
+    def nobody_listens_to(self, task: asyncio.Task[Any]) -> None:
+        """End it if it waits, now or later; what it does otherwise it does to the end."""
+        self._unheard.add(task)
+        if task in self._waiting:
+            task.cancel()

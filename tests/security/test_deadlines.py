@@ -1,0 +1,483 @@
+"""
+Those who are slow, silent, or do not read; and those who are many.
+
+The limits are shortened where a test would have to wait for them.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import RunningServer, running_server, wait_for
+from tests.security.raw import (
+    HOST,
+    ROOT,
+    Line,
+    ask,
+    connected,
+    get,
+    is_well,
+    lines,
+    ping,
+    post,
+    refused,
+)
+from valuetracker import wire
+from valuetracker.wire import Budget, Wire
+
+PING = b"POST " + ROOT + b"/ping HTTP/1.1"
+CHUNKED = b"transfer-encoding: chunked"
+SOON = 1.0
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Every deadline far away, so that a test brings near the one it is about."""
+    for name in vars(wire):
+        if name.endswith("_SECONDS") and name != "LOOK_SECONDS":
+            monkeypatch.setattr(wire, name, 1_000.0)
+    return monkeypatch
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server of the test's own, so that it can be counted on."""
+    with running_server(tmp_path, connections=40, body_memory_mb=1) as server:
+        server.register("demo")
+        yield server
+
+
+def shared(server: RunningServer) -> Wire:
+    found: Wire = server.app.state.wire
+    return found
+
+
+def drip(line: Line, data: bytes, seconds: float = 0.05) -> None:
+    """Send without end, a byte at a time, until the other side has enough."""
+    line.socket.settimeout(seconds)
+    for byte in data:
+        try:
+            line.socket.send(bytes([byte]))
+            if line.socket.recv(1, socket.MSG_PEEK) is not None:
+                break
+        except TimeoutError:
+            continue
+        except (BrokenPipeError, ConnectionResetError):
+            break
+    line.socket.settimeout(60)
+
+
+def test_slow_headers_are_refused(server: RunningServer, hasty: pytest.MonkeyPatch) -> None:
+    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    endless = b"GET / HTTP/1.1\r\nx: " + b"y" * 5_000
+
+    with connected(server) as line:
+        drip(line, endless)
+        answer = line.answer()
+
+    assert refused(answer) == (408, "request_timeout")
+
+
+def test_slow_headers_are_refused_on_a_connection_that_was_used_before(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+
+    with connected(server) as line:
+        line.send(get())
+        assert line.answer().status_code == 200
+        line.send(b"GET / HT")
+        assert refused(line.answer()) == (408, "request_timeout")
+        assert line.rest() == b""
+
+
+def test_slow_headers_are_refused_that_came_with_a_whole_request(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    """Also where that one was answered at once, from memory."""
+    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    known = get(ROOT + b"/characters", b"x-extension-id: demo")
+    assert ask(server, known).status_code == 200
+
+    with connected(server) as line:
+        line.send(known + b"GET / HTTP/1.1\r\n")
+        assert line.answer().status_code == 200
+        # Nothing of it came alone: it is closed as if it had never been.
+        assert line.rest() == b""
+
+
+def test_a_silent_socket_is_closed_without_a_word(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+
+    with connected(server) as line:
+        assert line.rest() == b""
+
+
+def test_silence_between_requests_has_an_end(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "SILENT_SECONDS", SOON)
+
+    with connected(server) as line:
+        line.send(get())
+        assert line.answer().status_code == 200
+        assert line.rest() == b""
+
+
+@pytest.mark.parametrize("length", [b"content-length: 5000", CHUNKED])
+def test_a_slow_body_is_refused(
+    server: RunningServer, hasty: pytest.MonkeyPatch, length: bytes
+) -> None:
+    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
+    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1_000_000)
+
+    with connected(server) as line:
+        line.send(lines(PING, HOST, length))
+        if length == CHUNKED:
+            line.send(b"1388\r\n")
+        drip(line, b"x" * 4_999)
+        answer = line.answer()
+
+    assert refused(answer) == (408, "request_timeout")
+
+
+def test_a_body_that_is_announced_and_never_comes_is_refused(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
+
+    for length in (b"content-length: 1", b"content-length: 30000000"):
+        answer = ask(server, lines(PING, HOST, length))
+        assert refused(answer) == (408, "request_timeout")
+
+
+def test_a_body_that_comes_fast_enough_but_for_too_long_is_refused(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "BODY_SECONDS", SOON)
+    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1)
+
+    with connected(server) as line:
+        line.send(lines(PING, HOST, b"content-length: 5000"))
+        drip(line, b"x" * 4_999)
+        answer = line.answer()
+
+    assert refused(answer) == (408, "request_timeout")
+
+
+def test_a_body_that_is_slow_but_steady_is_taken(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "BODY_GRACE_SECONDS", 1.5)
+    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1)
+    body = b'{"message":"%b"}' % (b"x" * 64)
+
+    with connected(server) as line:
+        line.send(lines(PING, HOST, b"content-length: %d" % len(body)))
+        for byte in body:
+            line.send(bytes([byte]))
+            time.sleep(0.03)
+        assert line.answer().status_code == 200
+
+
+def test_a_refusal_is_heard_by_one_who_is_still_sending(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    with connected(server) as line:
+        line.send(lines(PING, b"host: evil.example", b"content-length: 20000000"))
+        for _ in range(100):
+            line.send_as_far_as_taken(b"x" * 200_000)
+        assert refused(line.answer()) == (403, "host_not_allowed")
+
+
+def test_one_who_goes_on_sending_after_a_refusal_is_cut_off(
+    server: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "LINGER_SECONDS", SOON)
+
+    with connected(server) as line:
+        line.send(b"nonsense\r\n\r\n")
+        assert line.answer().status_code == 400
+
+        def is_cut_off() -> bool:
+            try:
+                line.socket.send(b"x")
+            except (BrokenPipeError, ConnectionResetError):
+                return True
+            return False
+
+        wait_for(is_cut_off)
+
+
+def fill(server: RunningServer, size: int, key: str = "k") -> None:
+    """An instance with one large value, or one more."""
+    with server.client("demo") as client:
+        made = client.post("/instances", json={"id": "large", "characterId": "arthur"})
+        assert made.status_code == 200
+        sent = client.post("/instances/large/data", json={"key": key, "value": "x" * size})
+        assert sent.status_code == 200
+
+
+LARGE = get(ROOT + b"/instances/large/data", b"x-extension-id: demo")
+SMALL_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+
+
+def held_connections(server: RunningServer) -> int:
+    """How many connections the server, which is in this process, has not closed."""
+    port = int(server.url.rpartition(":")[2])
+    found = psutil.Process().net_connections("tcp")
+    return sum(each.laddr.port == port and each.status != "LISTEN" for each in found)
+
+
+def test_one_who_does_not_read_is_cut_off(own: RunningServer, hasty: pytest.MonkeyPatch) -> None:
+    hasty.setattr(wire, "STALLED_SECONDS", SOON)
+    fill(own, 8_000_000)
+    wait_for(lambda: held_connections(own) == 0)
+
+    with connected(own, SMALL_BUFFER) as line:
+        line.send(LARGE)
+        wait_for(lambda: held_connections(own) == 1)
+
+        wait_for(lambda: held_connections(own) == 0)
+
+        assert len(line.rest()) < 8_000_000
+
+
+def test_one_who_reads_slowly_but_steadily_gets_it_all(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    """Although it takes far longer than one who does not read at all would be waited for."""
+    hasty.setattr(wire, "STALLED_SECONDS", 2 * SOON)
+    for key in "abcd":
+        fill(own, 7_000_000, key)
+
+    with connected(own) as line:
+        line.send(LARGE)
+        received = 0
+        while received < 28_000_000:
+            piece = line.socket.recv(131_072)
+            assert piece, "cut off"
+            received += len(piece)
+            time.sleep(0.03)
+
+
+def test_one_who_does_not_read_gets_no_further_answers_made(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    fill(own, 4_000_000)
+
+    with connected(own, SMALL_BUFFER) as line:
+        for _ in range(8):
+            line.send(LARGE)
+        assert is_well(own)
+        bodies = [len(line.answer().content) for _ in range(8)]
+
+    assert bodies == [4_000_008] * 8
+
+
+def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningServer) -> None:
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(own)) for _ in range(40)]
+        for line in held:
+            line.send(get())
+            assert line.answer().status_code == 200
+
+        with connected(own) as line:
+            # Without being asked.
+            answer = line.answer()
+        held[0].send(get())
+
+        assert refused(answer) == (503, "too_many_connections")
+        assert held[0].answer().status_code == 200
+
+    wait_for(lambda: ask(own, get()).status_code == 200)
+
+
+def test_those_who_are_told_that_it_is_full_are_not_without_number(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "TOLD_THAT_FULL", 5)
+
+    with ExitStack() as stack:
+        for _ in range(40):
+            line = stack.enter_context(connected(own))
+            line.send(get())
+            assert line.answer().status_code == 200
+        told = [stack.enter_context(connected(own)) for _ in range(5)]
+        for line in told:
+            assert refused(line.answer()) == (503, "too_many_connections")
+        assert stack.enter_context(connected(own)).rest() == b""
+
+
+# The budget: a server with one mebibyte for bodies.
+
+LONG = 700_000
+HELD = lines(PING, HOST, b"content-length: %d" % LONG)
+
+
+def test_a_body_waits_for_room_and_is_taken_when_there_is_some(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    message = "y" * LONG
+
+    with connected(own) as holder, connected(own) as waiter:
+        holder.send(HELD + b"x")
+        wait_for(lambda: used(own) == LONG)
+        body = b'{"message":"%b"}' % message.encode()
+        waiter.send(lines(PING, HOST, b"content-length: %d" % len(body)) + body)
+        wait_for(lambda: shared(own).budget.is_awaited)
+        # Small ones are not held up.
+        assert ask(own, ping("small")).status_code == 200
+        holder.send(b"x" * (LONG - 1))
+        assert holder.answer().status_code == 400
+
+        assert waiter.answer().json() == {"message": f"Pong! {message}"}
+    wait_for(lambda: used(own) == 0)
+
+
+def used(server: RunningServer) -> int:
+    return shared(server).budget._used
+
+
+def test_room_is_given_back_by_those_who_leave(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        with connected(own) as line:
+            line.send(HELD + b"x" * 1_000)
+            wait_for(lambda: used(own) == LONG)
+        wait_for(lambda: used(own) == 0)
+
+
+def test_room_is_given_back_by_those_who_are_refused(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
+
+    assert refused(ask(own, HELD)) == (408, "request_timeout")
+
+    wait_for(lambda: used(own) == 0)
+
+
+def test_those_who_leave_while_they_wait_for_room_are_passed_over(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    with connected(own) as holder:
+        holder.send(HELD + b"x")
+        wait_for(lambda: used(own) == LONG)
+        for _ in range(5):
+            with connected(own) as line:
+                line.send(HELD)
+                wait_for(lambda: shared(own).budget.is_awaited)
+    wait_for(lambda: used(own) == 0)
+    assert ask(own, post(ROOT + b"/ping", b"x" * LONG)).status_code == 400
+
+
+def test_one_who_holds_room_that_others_wait_for_is_not_waited_for_long(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    hasty.setattr(wire, "CROWDED_SECONDS", SOON)
+
+    with connected(own) as holder:
+        # It would be given half a day.
+        holder.send(lines(PING, HOST, CHUNKED) + b"1\r\nx\r\n")
+        wait_for(lambda: used(own) > 0)
+        assert ask(own, post(ROOT + b"/ping", b"x" * LONG)).status_code == 400
+        assert refused(holder.answer()) == (408, "request_timeout")
+
+
+def test_strangers_are_given_no_room(own: RunningServer, hasty: pytest.MonkeyPatch) -> None:
+    strangers: list[tuple[bytes, ...]] = [
+        (b"host: evil.example",),
+        (HOST, b"origin: https://evil.example"),
+        (HOST, b"sec-fetch-site: cross-site"),
+        (HOST, b"authorization: Bearer guessed"),
+        (HOST, HOST),
+    ]
+    for headers in strangers:
+        answer = ask(own, lines(PING, *headers, b"content-length: %d" % LONG))
+        assert refused(answer)[0] in (400, 401, 403)
+        assert used(own) == 0
+
+
+def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    """Or what is given back would be more than was taken, and soon there would be no limit."""
+    with connected(own) as holder, connected(own) as line:
+        holder.send(HELD + b"x")
+        wait_for(lambda: used(own) == LONG)
+        # Too large to be taken without room, but all of it is there already.
+        body = b'{"message":"%b"}' % (b"x" * 500_000)
+        small = b'{"message":"%b"}' % (b"x" * 20_000)
+        line.send(post(ROOT + b"/ping", small))
+        assert line.answer().status_code == 200
+        line.send(post(ROOT + b"/ping", body))
+        holder.send(b"x" * (LONG - 1))
+        assert holder.answer().status_code == 400
+        assert line.answer().status_code == 200
+
+    wait_for(lambda: used(own) == 0)
+
+
+def test_the_budget_gives_back_what_it_took_whoever_still_wants_it() -> None:
+    budget = Budget(100)
+    asked: list[Any] = []
+
+    def wants(size: int) -> bool:
+        asked.append(size)
+        return size != 30
+
+    assert budget.take(90, wants)
+    assert not budget.take(30, wants)
+    assert not budget.take(60, wants)
+    assert not budget.take(500, wants)
+    budget.give_back(90)
+    assert (asked, budget._used) == ([30, 60], 60)
+    budget.give_back(60)
+    # One that is larger than all there is comes alone.
+    assert (asked, budget._used) == ([30, 60, 500], 500)
+    assert not budget.take(1, wants)
+    budget.give_back(500)
+    budget.give_back(1)
+    assert budget._used == 0
+    assert budget.take(100, wants)
+
+
+def test_a_slow_answer_is_not_held_against_what_was_sent_behind_it(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    """It is not read meanwhile, so it cannot come."""
+    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    wait = get(ROOT + b"/changes?wait=3", b"x-extension-id: demo")
+    last = get()
+
+    with connected(own) as line:
+        line.send(wait + get() + last[:-4])
+        assert line.answer().json() == {"items": [], "next": 0}
+        assert line.answer().status_code == 200
+        line.send(last[-4:])
+        assert line.answer().status_code == 200
+
+
+def test_a_request_half_sent_is_ended_by_its_deadline_not_kept_alive_by_a_stream(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
+    """A feed goes on while garbage comes behind it, and ends when its reader leaves."""
+    with connected(own) as line:
+        line.send(get(ROOT + b"/events", b"x-extension-id: demo"))
+        assert line.head()[0] == 200
+        line.send_as_far_as_taken(b"garbage\r\n" * 10_000)
+        with own.client("demo") as client:
+            assert client.post("/characters", json={"id": "arthur"}).status_code == 200
+        assert b"create_character" in line.until(b"create_character")
