@@ -12,6 +12,7 @@ import pytest
 
 from tests.bridge.folders import make_sillytavern
 from tests.bridge.upstream import FakeSillyTavern, fake_sillytavern
+from tests.bridge.worlds import recap_world, write_world
 from tests.conftest import RunningServer, running_server
 from valuetracker import __version__
 
@@ -67,3 +68,16 @@ def bridge(
     server = start_server(st_root=(sillytavern,), st_base_url=upstream.url)
     with httpx.Client(base_url=server.url, timeout=60, verify=False) as client:
         yield client
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> Path:
+    return tmp_path / "data/default-user/worlds"
+
+
+@pytest.fixture
+def library(start_server: StartServer, tmp_path: Path, worlds: Path) -> Iterator[httpx.Client]:
+    """Speaks to a server that knows a data folder with a lorebook in it, Eldoria."""
+    write_world(worlds, "Eldoria", recap_world())
+    with start_server(st_data_root=str(tmp_path / "data")).client() as library:
+        yield library

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
 from tests.bridge.folders import tree
-from tests.bridge.worlds import entry, read_world, recap_world, write_world
+from tests.bridge.worlds import UNREADABLE, entry, read_world, recap_world, write_world
 from valuetracker.errors import (
     InvalidBody,
     InvalidName,
@@ -26,32 +25,18 @@ from valuetracker.errors import (
     SymlinkRefused,
 )
 
-UNREADABLE = "The content of _registry_lore is not JSON; it was copied as it is."
 
-
-@pytest.fixture
-def worlds(tmp_path: Path) -> Path:
-    return tmp_path / "data/default-user/worlds"
-
-
-@pytest.fixture
-def client(start_server: StartServer, tmp_path: Path, worlds: Path) -> Iterator[httpx.Client]:
-    write_world(worlds, "Eldoria", recap_world())
-    with start_server(st_data_root=str(tmp_path / "data")).client() as client:
-        yield client
-
-
-def clone(client: httpx.Client, name: str = "Eldoria", **body: Any) -> dict[str, Any]:
-    answer = client.post(f"/st/lorebooks/{quote(name, safe='')}/clone", json=body)
+def clone(library: httpx.Client, name: str = "Eldoria", **body: Any) -> dict[str, Any]:
+    answer = library.post(f"/st/lorebooks/{quote(name, safe='')}/clone", json=body)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def test_all_entries_cloned(client: httpx.Client, worlds: Path) -> None:
+def test_all_entries_cloned(library: httpx.Client, worlds: Path) -> None:
     original = (worlds / "Eldoria.json").read_bytes()
 
-    found = clone(client, **{"as": "Eldoria - duel"})
+    found = clone(library, **{"as": "Eldoria - duel"})
 
     source, copied = recap_world(), read_world(worlds, "Eldoria - duel")
     assert (worlds / "Eldoria.json").read_bytes() == original
@@ -64,8 +49,8 @@ def test_all_entries_cloned(client: httpx.Client, worlds: Path) -> None:
     assert found["warnings"] == [UNREADABLE]
 
 
-def test_uids_are_new_and_everything_else_is_as_it_was(client: httpx.Client, worlds: Path) -> None:
-    uids = clone(client, **{"as": "Copy"})["uids"]
+def test_uids_are_new_and_everything_else_is_as_it_was(library: httpx.Client, worlds: Path) -> None:
+    uids = clone(library, **{"as": "Copy"})["uids"]
 
     source, copied = recap_world(), read_world(worlds, "Copy")
     new = {old: uids[old] for old in source["entries"]}
@@ -85,8 +70,8 @@ def test_uids_are_new_and_everything_else_is_as_it_was(client: httpx.Client, wor
     assert copied == expected
 
 
-def test_registries_name_the_new_uids(client: httpx.Client, worlds: Path) -> None:
-    uids = clone(client, **{"as": "Copy"})["uids"]
+def test_registries_name_the_new_uids(library: httpx.Client, worlds: Path) -> None:
+    uids = clone(library, **{"as": "Copy"})["uids"]
 
     contents = {
         each["comment"]: each["content"] for each in read_world(worlds, "Copy")["entries"].values()
@@ -103,18 +88,18 @@ def test_registries_name_the_new_uids(client: httpx.Client, worlds: Path) -> Non
     assert contents["__operation_queue"] == '{"queue":[],"paused":false}'
 
 
-def test_uids_may_be_kept(client: httpx.Client, worlds: Path) -> None:
-    found = clone(client, uids="keep", **{"as": "Copy"})
+def test_uids_may_be_kept(library: httpx.Client, worlds: Path) -> None:
+    found = clone(library, uids="keep", **{"as": "Copy"})
 
     assert read_world(worlds, "Copy") == recap_world()
     assert (found["uids"], found["warnings"]) == ({}, [])
 
 
-def test_the_order_of_javascript_stays(client: httpx.Client, worlds: Path) -> None:
+def test_the_order_of_javascript_stays(library: httpx.Client, worlds: Path) -> None:
     entries = {"20": entry(20, "c"), "3": entry(3, "a"), "10": entry(10, "b")}
     write_world(worlds, "Odd", {"entries": entries})
 
-    clone(client, "Odd", **{"as": "Copy"})
+    clone(library, "Odd", **{"as": "Copy"})
 
     copied = read_world(worlds, "Copy")["entries"]
     by_number = [copied[key]["comment"] for key in sorted(copied, key=int)]
@@ -123,21 +108,21 @@ def test_the_order_of_javascript_stays(client: httpx.Client, worlds: Path) -> No
 
 
 def test_an_entry_without_a_place_stays_where_it_was_shown(
-    client: httpx.Client, worlds: Path
+    library: httpx.Client, worlds: Path
 ) -> None:
     bare = {"uid": 4, "comment": "bare"}
     write_world(worlds, "Odd", {"entries": {"4": bare, "x": {"comment": "no uid"}}})
 
-    clone(client, "Odd", **{"as": "Copy"})
+    clone(library, "Odd", **{"as": "Copy"})
 
     first, second = read_world(worlds, "Copy")["entries"].values()
     assert first == {**bare, "uid": first["uid"], "displayIndex": 4}
     assert isinstance(second["uid"], int)
 
 
-def test_a_copy_is_given_a_name(client: httpx.Client, worlds: Path) -> None:
-    names = [clone(client)["name"] for _ in range(3)]
-    without_a_body = client.post("/st/lorebooks/Eldoria/clone").json()["name"]
+def test_a_copy_is_given_a_name(library: httpx.Client, worlds: Path) -> None:
+    names = [clone(library)["name"] for _ in range(3)]
+    without_a_body = library.post("/st/lorebooks/Eldoria/clone").json()["name"]
 
     assert names == ["Eldoria (copy)", "Eldoria (copy 2)", "Eldoria (copy 3)"]
     assert without_a_body == "Eldoria (copy 4)"
@@ -145,10 +130,10 @@ def test_a_copy_is_given_a_name(client: httpx.Client, worlds: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Sword & Lake's #1 (100%)", "湖 🗡", "a.b.c", "Eldoria.json"])
-def test_names_are_free_text(client: httpx.Client, worlds: Path, name: str) -> None:
+def test_names_are_free_text(library: httpx.Client, worlds: Path, name: str) -> None:
     write_world(worlds, name, recap_world())
 
-    clone(client, name, **{"as": f"{name} - copy"})
+    clone(library, name, **{"as": f"{name} - copy"})
 
     assert len(read_world(worlds, f"{name} - copy")["entries"]) == 8
 
@@ -180,12 +165,12 @@ def test_names_are_free_text(client: httpx.Client, worlds: Path, name: str) -> N
     ],
 )
 def test_names_that_lead_elsewhere_are_refused(
-    client: httpx.Client, tmp_path: Path, name: str
+    library: httpx.Client, tmp_path: Path, name: str
 ) -> None:
     before = tree(tmp_path / "data")
 
-    source = client.post(f"/st/lorebooks/{quote(name, safe='')}/clone", json={})
-    target = client.post("/st/lorebooks/Eldoria/clone", json={"as": name})
+    source = library.post(f"/st/lorebooks/{quote(name, safe='')}/clone", json={})
+    target = library.post("/st/lorebooks/Eldoria/clone", json={"as": name})
 
     assert outcome(target) == (
         400,
@@ -197,23 +182,23 @@ def test_names_that_lead_elsewhere_are_refused(
     assert tree(tmp_path / "data") == before
 
 
-def test_a_copy_never_takes_anothers_place(client: httpx.Client, worlds: Path) -> None:
+def test_a_copy_never_takes_anothers_place(library: httpx.Client, worlds: Path) -> None:
     write_world(worlds, "Taken", {"entries": {}})
     before = tree(worlds)
 
-    answer = client.post("/st/lorebooks/Eldoria/clone", json={"as": "Taken"})
-    itself = client.post("/st/lorebooks/Eldoria/clone", json={"as": "Eldoria"})
+    answer = library.post("/st/lorebooks/Eldoria/clone", json={"as": "Taken"})
+    itself = library.post("/st/lorebooks/Eldoria/clone", json={"as": "Eldoria"})
 
     assert outcome(answer) == refused_as(answer, LorebookExists)
     assert outcome(itself) == refused_as(itself, LorebookExists)
     assert tree(worlds) == before
 
 
-def test_of_many_at_once_one_gets_the_name(client: httpx.Client, worlds: Path) -> None:
+def test_of_many_at_once_one_gets_the_name(library: httpx.Client, worlds: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(
-                lambda _: client.post("/st/lorebooks/Eldoria/clone", json={"as": "Copy"}),
+                lambda _: library.post("/st/lorebooks/Eldoria/clone", json={"as": "Copy"}),
                 range(8),
             )
         )
@@ -222,15 +207,15 @@ def test_of_many_at_once_one_gets_the_name(client: httpx.Client, worlds: Path) -
     assert sorted(path.name for path in worlds.iterdir()) == ["Copy.json", "Eldoria.json"]
 
 
-def test_a_lorebook_that_is_not_there(client: httpx.Client) -> None:
-    answer = client.post("/st/lorebooks/Nothing/clone", json={})
+def test_a_lorebook_that_is_not_there(library: httpx.Client) -> None:
+    answer = library.post("/st/lorebooks/Nothing/clone", json={})
 
     assert outcome(answer) == refused_as(answer, LorebookNotFound)
 
 
 def test_no_data_folder_anywhere(start_server: StartServer) -> None:
-    with start_server().client() as client:
-        answer = client.post("/st/lorebooks/Eldoria/clone", json={})
+    with start_server().client() as library:
+        answer = library.post("/st/lorebooks/Eldoria/clone", json={})
 
     assert answer.status_code == 404
     assert answer.json()["code"] == LorebookNotFound.code
@@ -242,8 +227,8 @@ def test_the_data_folder_is_found_in_sillytavern(
 ) -> None:
     worlds = sillytavern / "data/default-user/worlds"
     write_world(worlds, "Eldoria", recap_world())
-    with start_server(st_root=(sillytavern,)).client() as client:
-        clone(client, **{"as": "Copy"})
+    with start_server(st_root=(sillytavern,)).client() as library:
+        clone(library, **{"as": "Copy"})
 
     assert len(read_world(worlds, "Copy")["entries"]) == 8
 
@@ -265,50 +250,50 @@ def test_the_data_folder_is_found_in_sillytavern(
     ids=lambda text: text[:20] or "empty",
 )
 def test_a_broken_file_is_an_error_and_changes_nothing(
-    client: httpx.Client, worlds: Path, text: str
+    library: httpx.Client, worlds: Path, text: str
 ) -> None:
     write_world(worlds, "Broken", text)
     before = tree(worlds)
 
-    answer = client.post("/st/lorebooks/Broken/clone", json={"as": "Copy"})
+    answer = library.post("/st/lorebooks/Broken/clone", json={"as": "Copy"})
 
     assert outcome(answer) == refused_as(answer, LorebookDamaged)
     assert tree(worlds) == before
 
 
-def test_bytes_that_are_no_text_are_a_broken_file(client: httpx.Client, worlds: Path) -> None:
+def test_bytes_that_are_no_text_are_a_broken_file(library: httpx.Client, worlds: Path) -> None:
     (worlds / "Broken.json").write_bytes(b'{"entries": {"0": {"comment": "\xff"}}}')
 
-    answer = client.post("/st/lorebooks/Broken/clone", json={"as": "Copy"})
+    answer = library.post("/st/lorebooks/Broken/clone", json={"as": "Copy"})
 
     assert outcome(answer) == refused_as(answer, LorebookDamaged)
 
 
-def test_half_a_surrogate_pair_is_copied(client: httpx.Client, worlds: Path) -> None:
+def test_half_a_surrogate_pair_is_copied(library: httpx.Client, worlds: Path) -> None:
     write_world(worlds, "Odd", '{"entries": {"0": {"uid": 0, "comment": "\\ud83d"}}}')
 
-    clone(client, "Odd", **{"as": "Copy"})
+    clone(library, "Odd", **{"as": "Copy"})
 
     (copied,) = read_world(worlds, "Copy")["entries"].values()
     assert copied["comment"] == "\ud83d"
 
 
 @pytest.mark.parametrize("body", [{"uids": "new"}, {"uids": 5}, {"uids": None}])
-def test_uids_are_new_or_kept(client: httpx.Client, body: dict[str, Any]) -> None:
-    answer = client.post("/st/lorebooks/Eldoria/clone", json=body)
+def test_uids_are_new_or_kept(library: httpx.Client, body: dict[str, Any]) -> None:
+    answer = library.post("/st/lorebooks/Eldoria/clone", json=body)
 
     assert outcome(answer) == refused_as(answer, InvalidBody)
 
 
 @pytest.mark.parametrize("link", ["file", "worlds", "user"])
 def test_nothing_is_copied_through_a_link(
-    client: httpx.Client, tmp_path: Path, worlds: Path, link: str
+    library: httpx.Client, tmp_path: Path, worlds: Path, link: str
 ) -> None:
     place = {"file": worlds / "Eldoria.json", "worlds": worlds, "user": worlds.parent}[link]
     place.rename(tmp_path / "outside")
     place.symlink_to(tmp_path / "outside")
 
-    answer = client.post("/st/lorebooks/Eldoria/clone", json={"as": "Copy"})
+    answer = library.post("/st/lorebooks/Eldoria/clone", json={"as": "Copy"})
 
     assert outcome(answer) == refused_as(answer, SymlinkRefused)
 
@@ -320,8 +305,8 @@ def test_each_user_has_lorebooks_of_their_own(start_server: StartServer, tmp_pat
 
     def ask(user: str, admin: str) -> httpx.Response:
         headers = {"x-vt-secret": "s", "x-vt-user": user, "x-vt-admin": admin}
-        with server.client() as client:
-            return client.post("/st/lorebooks/Hers/clone", json={"as": "C"}, headers=headers)
+        with server.client() as library:
+            return library.post("/st/lorebooks/Hers/clone", json={"as": "C"}, headers=headers)
 
     statuses = [ask("bob", "true").status_code, ask("alice", "false").status_code]
     done = ask("alice", "true")
@@ -329,130 +314,3 @@ def test_each_user_has_lorebooks_of_their_own(start_server: StartServer, tmp_pat
     assert statuses == [404, 403]
     assert done.status_code == 200
     assert (worlds / "C.json").is_file()
-
-
-# With a checkpoint
-
-
-@pytest.fixture
-def chat(client: httpx.Client) -> str:
-    client.post("/register", json={"extensionId": "recap"})
-    client.headers["x-extension-id"] = "recap"
-    client.post("/chats/lake/data", json={"key": "hp", "value": 50})
-    return "/chats/lake"
-
-
-def test_a_checkpoint_copies_a_lorebook_in_the_same_step(
-    client: httpx.Client, chat: str, worlds: Path
-) -> None:
-    made = client.post(
-        f"{chat}/checkpoints",
-        json={"name": "duel", "lorebook": {"name": "Eldoria", "as": "Eldoria - duel"}},
-    )
-
-    assert made.status_code == 201, made.text
-    body = made.json()
-    assert body["state"]["lorebook"] == {
-        "source": "Eldoria",
-        "name": "Eldoria - duel",
-        "entries": 8,
-    }
-    assert body["expect"] == {"lorebook": "Eldoria - duel"}
-    assert body["warnings"] == [UNREADABLE]
-    assert client.get(f"{chat}/checkpoints/duel").json() == body
-    assert len(read_world(worlds, "Eldoria - duel")["entries"]) == 8
-
-
-def test_validation_compares_the_lorebook_in_use(client: httpx.Client, chat: str) -> None:
-    client.post(
-        f"{chat}/checkpoints", json={"name": "duel", "lorebook": "Eldoria", "expect": {"a": 1}}
-    )
-
-    def validate(lorebook: str) -> Any:
-        body = {"actual": {"lorebook": lorebook}}
-        return client.post(f"{chat}/checkpoints/duel/validate", json=body).json()
-
-    right, wrong = validate("Eldoria (copy)"), validate("Eldoria")
-
-    assert (right["success"], right["warnings"]) == (True, [])
-    assert wrong["success"] is True
-    assert wrong["warnings"] == [
-        "lorebook was expected to be Eldoria (copy) and is Eldoria.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"lorebook": "Nothing"}, 404),
-        ({"lorebook": "Broken"}, 409),
-        ({"lorebook": {"name": "Eldoria", "as": "Broken"}}, 409),
-        ({"lorebook": "../x"}, 400),
-        ({"lorebook": {"as": "x"}}, 400),
-        ({"lorebook": 5}, 400),
-        ({"lorebook": {"name": "Eldoria", "uids": "x"}}, 400),
-        ({"lorebook": "Eldoria", "whenReady": True}, 400),
-    ],
-)
-def test_without_the_copy_there_is_no_checkpoint(
-    client: httpx.Client, chat: str, worlds: Path, body: dict[str, Any], status: int
-) -> None:
-    write_world(worlds, "Broken", "{")
-    before = tree(worlds)
-
-    answer = client.post(f"{chat}/checkpoints", json={"name": "duel", **body})
-
-    assert answer.status_code == status, answer.text
-    assert client.get(f"{chat}/checkpoints").json() == []
-    assert tree(worlds) == before
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/chats/lake", {"name": "taken"}),
-        ("/chats/nowhere", {"name": "duel"}),
-        ("/chats/lake", {"name": "duel", "messageId": "unseen"}),
-        ("/chats/busy", {"name": "duel"}),
-    ],
-)
-def test_without_the_checkpoint_there_is_no_copy(
-    client: httpx.Client, chat: str, worlds: Path, path: str, body: dict[str, Any]
-) -> None:
-    client.post("/chats/lake/checkpoints", json={"name": "taken"})
-    client.post("/chats/busy/operations", json={"type": "recap"})
-    before = tree(worlds)
-
-    answer = client.post(f"{path}/checkpoints", json={**body, "lorebook": "Eldoria"})
-
-    assert answer.status_code in (404, 409)
-    assert tree(worlds) == before
-
-
-def test_a_request_sent_again_makes_no_second_copy(
-    client: httpx.Client, chat: str, worlds: Path
-) -> None:
-    body = {"name": "duel", "lorebook": {"name": "Eldoria", "as": "Copy"}}
-    headers = {"idempotency-key": "once"}
-
-    first = client.post(f"{chat}/checkpoints", json=body, headers=headers)
-    again = client.post(f"{chat}/checkpoints", json=body, headers=headers)
-    other = client.post(f"{chat}/checkpoints", json={**body, "name": "x"}, headers=headers)
-
-    assert (first.status_code, again.status_code, other.status_code) == (201, 201, 422)
-    assert again.json() == first.json()
-    assert again.headers["idempotency-replayed"] == "true"
-    assert sorted(path.stem for path in worlds.iterdir()) == ["Copy", "Eldoria"]
-
-
-def test_copying_with_a_checkpoint_is_the_admins(start_server: StartServer, tmp_path: Path) -> None:
-    write_world(tmp_path / "data/alice/worlds", "Hers", recap_world())
-    server = start_server(st_data_root=str(tmp_path / "data"), bridge_secret="s")
-    with server.client("recap") as client:
-        client.headers.update({"x-vt-secret": "s", "x-vt-user": "alice", "x-vt-admin": "false"})
-        client.post("/register", json={"extensionId": "recap"})
-        client.post("/chats/lake/data", json={"key": "hp", "value": 50})
-
-        answer = client.post("/chats/lake/checkpoints", json={"lorebook": "Hers"})
-
-    assert (answer.status_code, answer.json()["code"]) == (403, "admin_required")

@@ -13,9 +13,7 @@ from tests.api.answers import MOMENT, outcome, refused_as
 from tests.bridge.conftest import StartServer
 from tests.bridge.upstream import TOKEN, FakeSillyTavern, Said, closed_port
 from valuetracker.errors import (
-    ExtensionNotRegistered,
     InvalidBody,
-    InvalidExtensionId,
     UpstreamFailed,
 )
 from valuetracker.settings import PREFIX
@@ -368,85 +366,3 @@ def test_the_latest_syncs_are_kept_for_whoever_looks(
         {**common, "session_id": "two", "message_count": 0, "timeout": 2.0, "dry_run": True},
         {**common, "session_id": "one", "message_count": 2, "timeout": 5.0, "dry_run": False},
     ]
-
-
-# With a chat
-
-
-def test_variables_come_from_a_chat_and_go_back_to_it(
-    bridge: httpx.Client, upstream: FakeSillyTavern
-) -> None:
-    bridge.post(f"{PREFIX}/register", json={"extensionId": "mine"})
-    mine = {"x-extension-id": "mine"}
-    bridge.put(f"{PREFIX}/chats/lake/data/merge", json={"hp": 5, "gold": 1}, headers=mine)
-    upstream.says(ENDPOINT, {"ok": True, "variables": {"gold": 2, "mood": {"a": None}}})
-
-    found = sync(bridge, extension_id="mine", chat="lake", store=True)
-
-    assert found["context"]["variables"] == {"hp": 5, "gold": 1}
-    assert bridge.get(f"{PREFIX}/chats/lake/data", headers=mine).json() == {
-        "hp": 5,
-        "gold": 2,
-        "mood": {"a": None},
-    }
-    history = bridge.get(f"{PREFIX}/chats/lake/history?limit=2", headers=mine).json()["items"]
-    assert {each["key"] for each in history} == {"gold", "mood"}
-    assert len({each["revision"] for each in history}) == 1
-
-
-def test_variables_that_are_given_are_those_that_are_sent(
-    bridge: httpx.Client, upstream: FakeSillyTavern
-) -> None:
-    upstream.says(ENDPOINT, {"ok": True, "variables": {"gold": 2}})
-
-    found = sync(bridge, chat="lake", variables={})
-
-    assert found["context"]["variables"] == {}
-    assert (
-        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
-        == {}
-    )
-
-
-@pytest.mark.parametrize(
-    "answer", [{"ok": False, "variables": {"a": 1}}, {"ok": True, "variables": [1]}, {"ok": True}]
-)
-def test_nothing_is_stored_that_did_not_come_back_well(
-    bridge: httpx.Client, upstream: FakeSillyTavern, answer: Any
-) -> None:
-    upstream.says(ENDPOINT, answer)
-
-    sync(bridge, chat="lake", store=True)
-
-    assert (
-        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
-        == {}
-    )
-
-
-@pytest.mark.parametrize("key", ["", "a\nb", "x" * 2_000])
-def test_variables_that_cannot_be_stored_are_a_failure_upstream(
-    bridge: httpx.Client, upstream: FakeSillyTavern, key: str
-) -> None:
-    upstream.says(ENDPOINT, {"ok": True, "variables": {"fine": 1, key: 1}})
-
-    answer = bridge.post("/st/session/sync", json={"chat": "lake", "store": True})
-
-    assert outcome(answer) == refused_as(answer, UpstreamFailed)
-    assert (
-        bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
-        == {}
-    )
-
-
-def test_whose_chat_it_is_must_be_clear(bridge: httpx.Client) -> None:
-    unknown = bridge.post("/st/session/sync", json={"chat": "lake", "extension_id": "nobody"})
-    differing = bridge.post(
-        "/st/session/sync",
-        json={"chat": "lake", "extension_id": "a"},
-        headers={"x-extension-id": "b"},
-    )
-
-    assert unknown.status_code == 404
-    assert unknown.json()["code"] == ExtensionNotRegistered.code
-    assert outcome(differing) == refused_as(differing, InvalidExtensionId)

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+# What is said of the one registry in it that is not JSON.
+UNREADABLE = "The content of _registry_lore is not JSON; it was copied as it is."
+
 
 def entry(uid: int, comment: str, content: str = "text", **more: Any) -> dict[str, Any]:
     return {
