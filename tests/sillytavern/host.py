@@ -28,6 +28,7 @@ from valuetracker.settings import PREFIX
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = REPOSITORY / ".cache/sillytavern/node_modules"
+PRELOAD = Path(__file__).with_name("preload.cjs")
 # Where it builds: the one in a container, the other elsewhere.
 BUILT_PLACES = ("server/dist/_webpack", "data/_webpack")
 
@@ -124,13 +125,13 @@ class SillyTavern:
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(node, str(self.server / "server.js")),
+                    *(node, "--require", str(PRELOAD), str(self.server / "server.js")),
                     *("--configPath", str(self.folder / "config.yaml")),
                     *("--dataRoot", str(self.data)),
                     *("--port", str(self.port)),
                     *("--browserLaunchEnabled", "false"),
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
@@ -162,13 +163,20 @@ class SillyTavern:
         """End it as a person does, and say with what code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_SECONDS)
+        return self._wait(STOP_SECONDS)
 
     def kill(self) -> None:
         """Kill SillyTavern alone, with no chance to tell its children."""
         assert self.process is not None
         self.process.kill()
-        self.process.wait(PATIENCE_SECONDS)
+        self._wait()
+
+    def _wait(self, seconds: float = PATIENCE_SECONDS) -> int:
+        assert self.process is not None
+        code = self.process.wait(seconds)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return code
 
     def end(self) -> None:
         """Stop it, whatever of it runs, and give the space back; data and log stay."""
@@ -177,7 +185,7 @@ class SillyTavern:
                 with suppress(subprocess.TimeoutExpired):
                     self.stop()
             end_group(self.process.pid)
-            self.process.wait(PATIENCE_SECONDS)
+            self._wait()
         shutil.rmtree(self.server)
         for place in BUILT_PLACES:
             shutil.rmtree(self.folder / place, ignore_errors=True)

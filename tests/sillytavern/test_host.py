@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import psutil
+
+from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab, StartTavern
 from tests.sillytavern.host import SillyTavern
@@ -58,6 +61,20 @@ def test_one_that_was_killed_boots_again_where_it_was(start_tavern: StartTavern)
         found = session.post("/api/characters/all", json={}).json()
     assert "Ada" in [one["name"] for one in found]
     assert tavern.stop() == 0
+
+
+def test_one_whose_tests_have_gone_ends(start_tavern: StartTavern) -> None:
+    tavern = start_tavern()
+    assert tavern.process is not None
+    assert tavern.process.stdin is not None
+    children = psutil.Process(tavern.process.pid).children(recursive=True)
+
+    # As the system does it when this process is killed.
+    tavern.process.stdin.close()
+
+    assert tavern.process.wait(PATIENCE_SECONDS) == 0
+    assert children
+    assert psutil.wait_procs(children, PATIENCE_SECONDS)[1] == []
 
 
 def test_two_people_have_accounts(

@@ -1,0 +1,6 @@
+'use strict';
+/**
+ * Loaded before SillyTavern. Its standard input is a pipe that the tests hold and write nothing
+ * to: when they are gone, in whatever way, it ends, and SillyTavern with it.
+ */
+process.stdin.on('end', () => process.exit()).resume().unref();
