@@ -93,7 +93,11 @@ async def get_health(call: Call) -> BridgeHealth:
     It answers `200` whatever it finds. `status` is `ok`; `degraded` if there is something in
     `alerts` or one of both does not answer as it should; `offline` if nothing answers;
     `disabled` if the bridge is switched off, and then nothing is asked. Only loopback and
-    configured origins are.
+    configured origins are, others than the configured one for an admin alone.
+
+    `alerts` names what is wrong: `extension_mismatch`, `extension_missing`,
+    `plugin_mismatch`, `plugin_missing` (of what is installed), `plugin_health_error`,
+    `plugin_remote_mismatch` (of what is running), `feature_disabled`.
     """
     extensions = call.extensions
     config = configured(call)
