@@ -7,7 +7,7 @@
  * with the higher number is the copy.
  */
 
-import { newId } from './json.js';
+import { shortId } from './json.js';
 import { withoutInserts } from './markers.js';
 
 /**
@@ -86,7 +86,7 @@ export function identify(message, { last, taken = new Set() }) {
     const fresh = known === undefined;
     const awaited = reserved && last && fresh && !message.is_user && !message.is_system && !taken.has(reserved.messageId)
         ? reserved : null;
-    const messageId = known ?? awaited?.messageId ?? newId();
+    const messageId = known ?? awaited?.messageId ?? shortId();
     if (awaited) shared().reserved = null;
     if (fresh && last && !message.is_user && !message.is_system) arrived();
 
@@ -97,7 +97,7 @@ export function identify(message, { last, taken = new Set() }) {
         // A copied message brings its swipe ids along; they are not its own.
         let id = fresh ? undefined : candidates.find((candidate) => candidate && !used.has(candidate));
         if (!id && awaited) id = awaited.swipe;
-        if (!id || used.has(id)) id = newId();
+        if (!id || used.has(id)) id = shortId();
         used.add(id);
         return id;
     };
@@ -190,7 +190,7 @@ export function placeNow(messages) {
     const ids = last ? identify(last, { last: true }) : null;
     if (page.generation && !page.generation.received && generating()) {
         const swiped = page.generation.type === 'swipe' && ids?.swipe === null ? ids : null;
-        page.reserved ??= { messageId: swiped?.messageId ?? newId(), swipe: newId(), used: false };
+        page.reserved ??= { messageId: swiped?.messageId ?? shortId(), swipe: shortId(), used: false };
         page.reserved.used = true;
         return { anchor: { messageId: page.reserved.messageId, swipe: page.reserved.swipe }, changed: ids?.changed ?? false };
     }

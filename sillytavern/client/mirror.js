@@ -60,6 +60,7 @@ export class Mirror {
         this.#server = body;
         session.revision = Math.max(session.revision, body.revision);
         this.seen = Math.max(this.seen, body.revision);
+        for (const set of [this.#own, this.#perhaps]) for (const revision of set) if (revision <= this.seen) set.delete(revision);
         /** @type {Change[]} */
         const changes = [];
         const listed = new Map([[/** @type {string|null} */ (null), body.data]]);
