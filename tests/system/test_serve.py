@@ -64,6 +64,13 @@ def test_every_setting_has_a_flag(run_program: RunProgram, tmp_path: Path) -> No
         "--body-memory-mb": "40",
         "--feed-readers": "5",
         "--all-feed-readers": "10",
+        "--st-enabled": "0",
+        "--st-base-url": "http://127.0.0.1:8001",
+        "--st-plugin-base": "/api/plugins/valuetracker",
+        "--st-allow-origin": "https://tavern.example",
+        "--st-root": str(root),
+        "--st-extensions-dir": str(root),
+        "--st-data-root": str(root),
     }
     assert given.keys() == {
         setting.flag
@@ -103,6 +110,14 @@ def test_every_setting_has_an_environment_variable(run_program: RunProgram, tmp_
         "VALUETRACKER_BODY_MEMORY_MB": "40",
         "VALUETRACKER_FEED_READERS": "5",
         "VALUETRACKER_ALL_FEED_READERS": "10",
+        "VALUETRACKER_ST_ENABLED": "0",
+        "VALUETRACKER_ST_BASE_URL": "http://127.0.0.1:8001",
+        "VALUETRACKER_ST_PLUGIN_BASE": "/api/plugins/valuetracker",
+        "VALUETRACKER_ST_ALLOW_ORIGIN": "https://tavern.example",
+        "VALUETRACKER_ST_ROOT": str(root),
+        "VALUETRACKER_ST_EXTENSIONS_DIR": str(root),
+        "VALUETRACKER_ST_DATA_ROOT": str(root),
+        "VALUETRACKER_ST_TOKEN": "hush",
         "VALUETRACKER_WATCH_STDIN": "0",
         "VALUETRACKER_BRIDGE_SECRET": "hush",
     }
