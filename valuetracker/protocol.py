@@ -118,11 +118,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
-        for _, _, reserved in self._ahead:
-            self._give_back(reserved)
-        self._ahead.clear()
-        self._give_back(self._reserved)
-        self._reserved = 0
+        self._drop_ahead()
         self._waiting_for = NOTHING
         # Nothing else would tell a stream that nobody listens any more. Other requests are
         # finished: what they write is wanted all the same.
@@ -132,6 +128,15 @@ class Connection(asyncio.Protocol):
             else:
                 self._openings.nobody_listens_to(self._answering)
         self.resume_writing()
+
+    def _drop_ahead(self) -> None:
+        """Give up what has been received and not begun."""
+        for _, _, reserved in self._ahead:
+            self._give_back(reserved)
+        self._ahead.clear()
+        self._give_back(self._reserved)
+        self._reserved = 0
+        self._body = b""
 
     def eof_received(self) -> None:
         return None
@@ -206,7 +211,7 @@ class Connection(asyncio.Protocol):
             return
         # The parser takes what follows an offered upgrade for another protocol's; read as
         # HTTP, it could be a request that nobody sent.
-        if self._upgrade_offered or self._refusal is not None:
+        if self._upgrade_offered or self._refusal is not None or self._streaming:
             return
         if self._waiting_for == SILENT:
             self._expect(HEADER)
@@ -471,6 +476,10 @@ class Connection(asyncio.Protocol):
         assert pieces is not None
         transport = self._transport
         self._streaming = True
+        # What was sent behind it will not be answered; and only one who is read is heard leaving.
+        self._drop_ahead()
+        self._waiting_for = NOTHING
+        self._resume()
         try:
             if transport.is_closing():
                 return

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server
+from tests.system.conftest import run_program as run_program
 from valuetracker.tokens import TokenFile
 
 SECRET = "the secret of the bridge"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,7 +101,7 @@ def split(fields: list[str]) -> Iterator[tuple[str, str, str]]:
 
 
 @contextmanager
-def connected(server: RunningServer, *options: tuple[int, int, int]) -> Iterator[Line]:
+def connected(server: RunningServer, *options: tuple[int, int, int | bytes]) -> Iterator[Line]:
     url = urlsplit(server.url)
     family = socket.AF_INET6 if ":" in str(url.hostname) else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as connection:
@@ -136,3 +136,13 @@ def cors_headers(answer: httpx.Response) -> list[str]:
 def is_well(server: RunningServer) -> bool:
     """Whether the server goes on answering."""
     return ask(server, get()).json()["ok"] is True
+
+
+@contextmanager
+def crowd(host: str, port: int, count: int) -> Iterator[list[socket.socket]]:
+    """So many connections that say nothing."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection((host, port), PATIENCE_SECONDS))
+            for _ in range(count)
+        ]
