@@ -11,6 +11,22 @@ import { Instance, Values } from './values.js';
 
 /** @typedef {import('./values.js').WriteOptions} WriteOptions */
 /** @typedef {import('./ids.js').Anchor} Anchor */
+/** @typedef {{id: string, characterId: string, name: string|null}} AboutInstance */
+/**
+ * @typedef {object} Snapshot
+ * @property {Record<string, any>} data
+ * @property {Array<{instance: AboutInstance, data: Record<string, any>}>} instances
+ */
+/**
+ * @typedef {object} HistoryQuery
+ * @property {string} [instanceId]
+ * @property {string} [key]
+ * @property {string|number} [after] a revision or a time
+ * @property {string|number} [before]
+ * @property {number} [limit]
+ * @property {'asc'|'desc'} [order]
+ * @property {string} [cursor]
+ */
 
 export class Chat {
     #session;
@@ -193,7 +209,7 @@ export class Chat {
     /**
      * Everything, as plain copies.
      *
-     * @returns {{data: Record<string, any>, instances: Array<{instance: {id: string, characterId: string, name: string|null}, data: Record<string, any>}>}}
+     * @returns {Snapshot}
      */
     snapshot() {
         return {
@@ -207,7 +223,7 @@ export class Chat {
     // The past
 
     /**
-     * @param {{instanceId?: string, key?: string, after?: string|number, before?: string|number, limit?: number, order?: 'asc'|'desc', cursor?: string}} [query]
+     * @param {HistoryQuery} [query]
      * @returns {Promise<{items: any[], next: string|null}>}
      */
     history({ instanceId, ...query } = {}) {

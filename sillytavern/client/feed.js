@@ -7,6 +7,7 @@
  * then, and at once when a tab of the same browser says that it has written.
  */
 
+import { ValueTrackerError } from './errors.js';
 import { search } from './transport.js';
 
 const SLOTS = 2;
@@ -77,7 +78,20 @@ export class Feed {
             });
             const why = await ended;
             source.close();
-            await this.#pause(why);
+            // An EventSource does not say why it failed.
+            await this.#pause(why === 'error' && await this.#tooOld() ? 'gap' : why);
+        }
+    }
+
+    /** Whether what we ask for is no longer there. */
+    async #tooOld() {
+        if (this.#stopped) return false;
+        const { transport, chatId, since } = this.options;
+        try {
+            await transport.request('GET', '/changes', { query: { since: since(), chatId, limit: 1 }, once: true });
+            return false;
+        } catch (error) {
+            return isGap(error);
         }
     }
 
@@ -110,7 +124,10 @@ export class Feed {
             const blocks = (rest + decoder.decode(value, { stream: true })).split('\n\n');
             rest = blocks.pop() ?? '';
             for (const block of blocks) {
-                const fields = new Map(block.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]));
+                const fields = new Map(block.split('\n').map((line) => {
+                    const colon = line.indexOf(':');
+                    return [line.slice(0, colon), line.slice(colon + 1).trimStart()];
+                }));
                 const name = fields.get('event');
                 if (name === 'overflow' || name === 'gone') return name;
                 if (name === 'change') {
@@ -138,8 +155,7 @@ export class Feed {
                 for (const event of body.items) await this.options.onEvent(event);
                 this.#again = AGAIN_MS[0];
             } catch (error) {
-                const status = /** @type {any} */ (error)?.status;
-                await this.#pause(status === 410 || status === 400 ? 'gap' : 'error');
+                await this.#pause(isGap(error) ? 'gap' : 'error');
             }
         }
     }
@@ -168,6 +184,11 @@ export class Feed {
             };
         });
     }
+}
+
+/** @param {unknown} error compacted, or a revision the server does not know */
+function isGap(error) {
+    return error instanceof ValueTrackerError && (error.status === 410 || error.status === 400);
 }
 
 /** @type {BroadcastChannel|null} */

@@ -11,7 +11,15 @@ import { END, changePercent, markerOf, placed, withoutInserts } from './markers.
 
 /** @typedef {import('./ids.js').Message} Message */
 /** @typedef {import('./markers.js').Position} Position */
-/** @typedef {{inserted: boolean, already: boolean, restored: boolean, modified: boolean, changePercent: number, warnings: string[]}} Insertion */
+/**
+ * @typedef {object} Insertion
+ * @property {boolean} inserted
+ * @property {boolean} already it was there
+ * @property {boolean} restored it got lost at once, and is back
+ * @property {boolean} modified the text was another than what was looked at
+ * @property {number} changePercent
+ * @property {string[]} warnings
+ */
 
 export class Inserts {
     /**

@@ -21,9 +21,18 @@ export class Mirror {
     moved = false;
     /** Revisions that are ours, until the feed has told of them. @type {Set<number>} */
     #own = new Set();
-    /** Revisions that are ours if they are about series or processed ids: a write that changed nothing answers the latest. @type {Set<number>} */
+    /**
+     * Revisions that are ours if they are about series or processed ids: a write that changed
+     * nothing answers the latest.
+     *
+     * @type {Set<number>}
+     */
     #perhaps = new Set();
-    /** The revision of our last write to a key, and whether it replaced what was there. @type {Map<string, {revision: number, replaced: boolean}>} */
+    /**
+     * The revision of our last write to a key, and whether it replaced what was there.
+     *
+     * @type {Map<string, {revision: number, replaced: boolean}>}
+     */
     #written = new Map();
     /** @type {any} what `open` or `state` last said */
     #server = null;
@@ -143,10 +152,12 @@ export class Mirror {
      * Reads everything anew.
      *
      * @param {string} source
+     * @param {boolean} [afterGap] what was seen before is no measure any more
      */
-    async readAgain(source) {
+    async readAgain(source, afterGap = false) {
         const { session } = this;
         const { body } = await session.owner.transport.request('GET', `${session.base}/state`);
+        if (afterGap) this.seen = 0;
         if (body && !session.stale) this.#emit(source, this.take(body, []));
     }
 

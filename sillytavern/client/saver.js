@@ -121,7 +121,9 @@ export class Saver {
         const parcel = this.#ledger.take();
         this.#parcels.push(parcel);
         const changes = changesOf(parcel);
-        if (changes.length && !this.session.stale) this.session.owner.emit('change', { source: 'local', changes, revision: this.session.revision });
+        if (changes.length && !this.session.stale) {
+            this.session.owner.emit('change', { source: 'local', changes, revision: this.session.revision });
+        }
         const saving = this.session.run(() => this.#send(parcel, keepalive)).finally(() => {
             this.#parcels.splice(this.#parcels.indexOf(parcel), 1);
             if (this.#saving === saving) this.#saving = null;
@@ -177,7 +179,7 @@ export class Saver {
                 for (const entry of entries) entry.done = true;
                 if (error instanceof ServerAwayError) {
                     this.session.lose(error);
-                    await this.#keep(entries, { chatId: this.session.id, operations: operations.map(({ operation }) => operation), actor, key });
+                    await this.#keep(entries, this.#late(operations, actor, key));
                 } else {
                     refusal ??= error;
                     for (const entry of entries) entry.reject?.(error);
@@ -195,14 +197,24 @@ export class Saver {
     }
 
     /**
+     * @param {Array<{operation: any}>} operations
+     * @param {string} actor
+     * @param {string} key
+     * @returns {Late}
+     */
+    #late(operations, actor, key) {
+        return { chatId: this.session.id, operations: operations.map(({ operation }) => operation), actor, key };
+    }
+
+    /**
      * @param {Entry[]} entries
      * @param {Late} [sent] the request of which we do not know whether it arrived
      */
     async #keep(entries, sent) {
-        if (this.session.stale) {
+        if (!this.session.isCurrent()) {
             // SillyTavern has put the metadata of another chat in the place of ours.
             for (const { actor, operations } of sent ? [] : groupsOf(entries)) {
-                this.session.owner.later({ chatId: this.session.id, operations: operations.map(({ operation }) => operation), actor, key: newId() });
+                this.session.owner.later(this.#late(operations, actor, newId()));
             }
             if (sent) this.session.owner.later(sent);
         } else {

@@ -6,13 +6,13 @@
  * looked at when our own answers are known.
  */
 
-import { Away, settle } from './away.js';
+import { Away } from './away.js';
 import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js';
 import { hasMessage, identify, placeNow } from './ids.js';
-import { ABSENT } from './json.js';
 import { Mirror } from './mirror.js';
+import { move } from './moving.js';
 import { SAVE_AFTER_MS } from './page.js';
-import { MOST_OPERATIONS, Saver } from './saver.js';
+import { Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
 import { Values } from './values.js';
@@ -261,12 +261,12 @@ export class Session {
             try {
                 if (this.away) throw new ServerAwayError('it has not come back yet.');
                 this.mirror.take(await this.open());
-                await this.#move();
+                await move(this);
                 await this.story.follow('load');
             } catch (error) {
                 if (!(error instanceof ServerAwayError)) throw error;
                 if (!this.away) this.lose(error);
-                if (this.opened === null) this.mirror.takeKept(this.kept.find(), this.defaults);
+                if (this.opened === null) this.mirror.takeKept(this.findKept(), this.defaults);
             }
         });
     }
@@ -285,9 +285,9 @@ export class Session {
                 for (const late of this.saver.unanswered) await sendLate(this.owner.transport, late);
                 this.saver.unanswered = [];
                 const body = await this.open();
-                this.mirror.take(body, this.kept.find()?.rows ?? []);
+                this.mirror.take(body, this.findKept()?.rows ?? []);
                 this.away = false;
-                await this.#move();
+                await move(this);
                 await this.story.follow('load');
             } catch (error) {
                 this.away = true;
@@ -297,32 +297,9 @@ export class Session {
         });
     }
 
-    /** Brings what was kept while the server was away to it, once. */
-    async #move() {
-        const entry = this.kept.find();
-        if (!entry) return;
-        const { write, conflicts } = settle(entry, (instanceId, key) => this.mirror.theirs(instanceId, key));
-        for (const actor of ['extension', 'user']) {
-            const rows = write.filter((row) => row.actor === actor && (row.instanceId === null || this.rows.has(row.instanceId)));
-            for (let from = 0; from < rows.length; from += MOST_OPERATIONS) {
-                const operations = rows.slice(from, from + MOST_OPERATIONS).map(({ instanceId, key, anchor, ...row }) => ({
-                    ...('value' in row ? { op: 'set', key, value: row.value } : { op: 'remove', key }),
-                    ...(instanceId === null ? {} : { instanceId }),
-                    ...(anchor ? { anchor } : {}),
-                }));
-                // Named after its content: if the answer is lost, or the page is closed before the entry is
-                // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
-                const key = `away-${entry.id}-${this.id}-${actor}-${from}`;
-                await this.callInLane('POST', '/batch', { body: { operations }, key: encodeURIComponent(key), headers: headersOf({ actor }) });
-            }
-        }
-        this.kept.remove(entry);
-        await this.save();
-        await this.mirror.readAgain('load');
-        for (const { instanceId, key, theirs, ...row } of conflicts) {
-            this.mirror.conflict(instanceId, key, 'value' in row ? row.value : ABSENT, theirs, 'theirs');
-        }
-        this.owner.emit('moved', { keys: write.map((row) => row.key), conflicts: conflicts.map((row) => row.key) });
+    /** What was kept in the chat while the server was away; nothing if SillyTavern shows another. */
+    findKept() {
+        return this.isCurrent() ? this.kept.find() : undefined;
     }
 
     /** The chat is no longer open: nothing may be read or written, and what was written is sent. */

@@ -82,7 +82,8 @@ export class ValueTracker {
 
     /** @param {ConnectOptions} options use `ValueTracker.connect` */
     constructor({
-        extensionId, url = '/api/plugins/valuetracker', getContext = /** @type {any} */ (globalThis).SillyTavern?.getContext ?? null, headers = {},
+        extensionId, url = '/api/plugins/valuetracker', headers = {},
+        getContext = /** @type {any} */ (globalThis).SillyTavern?.getContext ?? null,
         feed = true, follow = true, defaults = {}, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
     }) {
         if (typeof extensionId !== 'string' || !extensionId) throw new TypeError('An extensionId is required.');
@@ -258,7 +259,7 @@ export class ValueTracker {
             plain: this.#options.plain,
             since: () => session.mirror.seen,
             onEvent: (event) => session.run(() => session.mirror.event(event)),
-            onGap: () => session.readAgain('remote'),
+            onGap: () => session.run(() => session.mirror.readAgain('remote', true)),
             onFailure: () => this.#probe(),
         });
     }

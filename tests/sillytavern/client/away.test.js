@@ -192,6 +192,44 @@ test('what was written just before the chat changed is sent when the server is b
     assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), {});
 });
 
+test('nothing is kept in, or taken from, the metadata of a chat that SillyTavern is just changing to', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt, extensionId } = await begin(t, { server });
+    const { id } = vt.chat;
+    await server.down();
+    await until(() => vt.status === 'away');
+
+    // SillyTavern has the other chat's metadata before it says that the chat has changed.
+    vt.chat.state.hp = 45;
+    const { saved } = vt.chat;
+    tavern.file = 'Another tale';
+    tavern.metadata = { integrity: 'other' };
+    await saved;
+    assert.deepEqual(tavern.metadata, { integrity: 'other' });
+    await tavern.open('Another tale');
+    await server.up();
+    await until(() => vt.status === 'online');
+
+    assert.deepEqual(await server.ask(extensionId, `/chats/${id}/data`), { hp: 45 });
+    assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), {});
+});
+
+test('what the server refuses stays with the chat, and the chat is there all the same', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt } = await begin(t, { server, state: { hp: 50 } });
+    await server.down();
+    vt.chat.state.text = 'x'.repeat(9 * 2 ** 20);
+    await vt.chat.saved;
+    const errors = heard(vt, 'error');
+    await server.up();
+    await until(() => vt.status === 'online');
+
+    assert.deepEqual(errors.map(({ code }) => code), ['value_too_large']);
+    assert.equal(tavern.metadata.valuetracker.away.length, 1);
+    await tavern.reload();
+    assert.equal(vt.chat.state.hp, 50);
+});
+
 test('keys named __proto__ survive the server\'s absence', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server });

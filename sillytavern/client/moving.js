@@ -1,0 +1,60 @@
+/**
+ * Brings what was kept with a chat while the server was away to it, once.
+ */
+
+import { settle } from './away.js';
+import { ServerAwayError, ValueTrackerError } from './errors.js';
+import { hashText } from './ids.js';
+import { ABSENT } from './json.js';
+import { MOST_OPERATIONS } from './saver.js';
+import { headersOf } from './transport.js';
+
+/** @param {import('./session.js').Session} session */
+export async function move(session) {
+    const entry = session.findKept();
+    if (!entry) return;
+    const { write, conflicts } = settle(entry, (instanceId, key) => session.mirror.theirs(instanceId, key));
+    const gone = write.filter(({ instanceId }) => instanceId !== null && !session.rows.has(instanceId));
+    const rows = write.filter((row) => !gone.includes(row));
+    try {
+        for (const actor of ['extension', 'user']) {
+            await moveRows(session, entry, rows.filter((row) => row.actor === actor), actor);
+        }
+    } catch (error) {
+        if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
+        // Another content under the same key: it has been moved before, and was changed since.
+        if (error.code !== 'idempotency_mismatch') {
+            session.owner.emit('error', error);
+            return;
+        }
+    }
+    if (session.isCurrent()) {
+        session.kept.remove(entry);
+        await session.save();
+    }
+    await session.mirror.readAgain('load');
+    for (const { instanceId, key, theirs, ...row } of [...conflicts, ...gone.map((row) => ({ ...row, theirs: ABSENT }))]) {
+        session.mirror.conflict(instanceId, key, 'value' in row ? row.value : ABSENT, theirs, 'theirs');
+    }
+    session.owner.emit('moved', { keys: rows.map((row) => row.key), conflicts: [...conflicts, ...gone].map((row) => row.key) });
+}
+
+/**
+ * @param {import('./session.js').Session} session
+ * @param {import('./away.js').AwayEntry} entry
+ * @param {import('./away.js').AwayRow[]} rows
+ * @param {string} actor
+ */
+async function moveRows(session, entry, rows, actor) {
+    for (let from = 0; from < rows.length; from += MOST_OPERATIONS) {
+        const operations = rows.slice(from, from + MOST_OPERATIONS).map(({ instanceId, key, anchor, ...row }) => ({
+            ...('value' in row ? { op: 'set', key, value: row.value } : { op: 'remove', key }),
+            ...(instanceId === null ? {} : { instanceId }),
+            ...(anchor ? { anchor } : {}),
+        }));
+        // Named after its content: if the answer is lost, or the page is closed before the entry is
+        // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
+        const key = `away-${entry.id}-${hashText(session.id)}-${actor}-${from}`;
+        await session.callInLane('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
+    }
+}
