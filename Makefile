@@ -12,7 +12,10 @@ run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
 test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+# Two at a time, file by file: much of testing is waiting for disks and other programs.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
 
 # What is quick: style, types, and that the documentation is the route table's.
 check: .cache/dev
@@ -25,7 +28,7 @@ bench: .cache/dev .cache/wrk .cache/postgres
 
 # The same tests with bigger numbers.
 soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
-	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest
+	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest -s
 
 docs: .cache/dev
 	$(BIN)/valuetracker docs --write API.md
