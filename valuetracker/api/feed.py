@@ -28,7 +28,7 @@ from valuetracker.errors import (
     TooManyReaders,
 )
 from valuetracker.model import FeedPage
-from valuetracker.store import feed
+from valuetracker.store import events
 from valuetracker.store.extension import Extension
 
 LONGEST_WAIT_SECONDS = 60
@@ -51,7 +51,7 @@ async def list_events(call: Call) -> Stream:
     try:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
-        await extension.read_result(feed.list_revisions, since, 0)
+        await extension.read_result(events.list_revisions, since, 0)
         wanted = await _filter(call, extension)
     finally:
         # A reader does not use the extension in between: one that does not read what it is
@@ -71,7 +71,7 @@ async def list_changes(call: Call) -> Any:
     extension = await call.extensions.enter(call.extension_id)
     try:
         since = _since(call, extension)
-        await extension.read_result(feed.list_revisions, since, 0)
+        await extension.read_result(events.list_revisions, since, 0)
         wanted = await _filter(call, extension)
         return await extension.feed.page(
             since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)
@@ -88,16 +88,16 @@ def _since(call: Call, extension: Extension) -> int:
         since = int(call.last_event_id[:20])
     else:
         since = call.query.get("since", extension.revision)
-    feed.check_since(extension.revision, since)
+    events.check_since(extension.revision, since)
     return since
 
 
-async def _filter(call: Call, extension: Extension) -> feed.Filter:
+async def _filter(call: Call, extension: Extension) -> events.Filter:
     chat_id = call.query.get("chatId")
     number = None
     if chat_id is not None:
-        number = await extension.read_result(feed.find_chat_number, chat_id)
-    return feed.Filter(call.query.get("instanceId"), call.query.get("key"), chat_id, number)
+        number = await extension.read_result(events.find_chat_number, chat_id)
+    return events.Filter(call.query.get("instanceId"), call.query.get("key"), chat_id, number)
 
 
 FILTERS = (

@@ -1,0 +1,181 @@
+"""
+Events: what one revision did, as readers of the feed are told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import RevisionUnknown
+from valuetracker.model import FeedChange, FeedEvent
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import EntryRow, Record, first_of, last_of
+from valuetracker.store.history import anchor_record
+from valuetracker.store.log import check_not_compacted
+from valuetracker.store.rooms import shown_key
+from valuetracker.store.snapshot import Snapshot
+
+# Values above this are left out of events; the reader can read them.
+LARGEST_AFTER = 64 * 1024
+
+
+@dataclass(slots=True)
+class Revision:
+    """One revision: everything that one request changed."""
+
+    revision: int
+    entries: list[EntryRow]
+
+
+@dataclass(slots=True, frozen=True)
+class Filter:
+    """Which changes a reader wants; revisions without any such are passed over."""
+
+    instance_id: str | None = None
+    key: str | None = None
+    chat_id: str | None = None
+    # The number of that chat, if it is there already: it outlives its names.
+    chat: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.instance_id is None and self.key is None and self.chat_id is None
+
+    def wants_entry(self, entry: EntryRow) -> bool:
+        if self.chat_id is not None and not self._is_of_chat(entry):
+            return False
+        return self.instance_id is None or (
+            entry.id == self.instance_id and entry.space == "instance"
+        )
+
+    def _is_of_chat(self, entry: EntryRow) -> bool:
+        if self.chat is not None:
+            return entry.chat == self.chat
+        return entry.chat is not None and entry.chat_id == self.chat_id
+
+    def wants(self, entry: EntryRow, record: Record) -> bool:
+        return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
+
+
+SELECT_NEXT = Statement(
+    "SELECT entry FROM {schema}.entries WHERE entry >= :since ORDER BY entry LIMIT 1"
+)
+SELECT_ENTRIES_BETWEEN = sql.entries("WHERE entry BETWEEN :since AND :until ORDER BY entry")
+
+
+async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
+    """The revisions after `since`, with their entries, at most so many."""
+    check_since(tx.head.revision, since)
+    check_not_compacted(tx.head, since)
+    # Numbers may have been skipped; there is nothing to tell of those.
+    row = await tx.fetch_one(SELECT_NEXT, since=first_of(since + 1))
+    if row is None:
+        return []
+    first = EntryRow.revision_of(row[0])
+    rows = await tx.fetch_all(
+        SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(first + count - 1)
+    )
+    return by_revision([EntryRow(*row).verify() for row in rows])
+
+
+async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:
+    chat = await tx.find_any_chat(chat_id)
+    return chat.number if chat is not None else None
+
+
+def by_revision(entries: list[EntryRow]) -> list[Revision]:
+    revisions: list[Revision] = []
+    for entry in entries:
+        if not revisions or revisions[-1].revision != entry.revision:
+            revisions.append(Revision(entry.revision, []))
+        revisions[-1].entries.append(entry)
+    return revisions
+
+
+def check_since(head: int, since: int) -> None:
+    if since > head:
+        raise RevisionUnknown(f"The latest revision is {head}.", current=head)
+
+
+def joined_events(entries: list[Revision], wanted: Filter) -> bytes:
+    events = (event_record(entry, wanted) for entry in entries)
+    return b"".join(event_bytes(event) for event in events if event["changes"] or wanted.everything)
+
+
+def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
+    entries = revision.entries
+    changes = [
+        _change_record(entry, record)
+        for entry in entries
+        if wanted.wants_entry(entry)
+        for record in entry.records
+        if wanted.wants(entry, record)
+    ]
+    chats = {entry.chat for entry in entries}
+    anchors = {entry.place for entry in entries}
+    first = entries[0]
+    return {
+        "revision": revision.revision,
+        "at": first.at,
+        "actor": first.actor,
+        # What the changes have in common; each also says its own.
+        "chatId": first.chat_id if len(chats) == 1 else None,
+        "anchor": anchor_record(first) if len(anchors) == 1 else None,
+        "changes": changes,
+    }
+
+
+def _change_record(entry: EntryRow, row: Record) -> FeedChange:
+    record: FeedChange = {
+        "instanceId": entry.id if entry.space == "instance" else None,
+        "key": shown_key(entry.space, row.key),
+        "op": row.op,
+        # When it was made: an event says what happened then.
+        "live": bool(entry.effect),
+        "chatId": entry.chat_id,
+        "anchor": anchor_record(entry),
+    }
+    after = row.after
+    if entry.space in ("series", "processed"):
+        record["space"] = entry.space
+    if entry.space == "character":
+        record["characterId"] = entry.id
+    elif entry.space == "instance" and not row.key:
+        shape = orjson.loads(row.after or row.operand or "null")
+        record["characterId"] = shape["characterId"]
+        if after is not None:
+            after = orjson.dumps(_instance_record(shape, entry.chat_id)).decode()
+    if not entry.effect:
+        record["value"] = orjson.Fragment(row.operand or "null")
+    elif after is not None and _fits(after):
+        record["after"] = orjson.Fragment(after)
+    return record
+
+
+def _instance_record(shape: dict[str, Any], chat_id: str | None) -> dict[str, Any]:
+    """An instance as it is answered; its chat is that of the entry."""
+    record = {
+        "id": shape["id"],
+        "characterId": shape["characterId"],
+        "name": shape["name"],
+        "chatId": chat_id if shape["chat"] is not None else None,
+        "createdAt": shape["createdAt"],
+        "updatedAt": shape["updatedAt"],
+    }
+    if shape["origin"] is not None:
+        record["origin"] = shape["origin"]
+    return record
+
+
+def _fits(text: str) -> bool:
+    # No character takes more than four bytes, so most need not be encoded to know.
+    return 4 * len(text) <= LARGEST_AFTER or len(text.encode()) <= LARGEST_AFTER
+
+
+def event_bytes(event: FeedEvent) -> bytes:
+    # orjson writes one line, and line breaks inside strings are escaped.
+    return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))
