@@ -55,8 +55,9 @@ export class Events {
                 shared().generation = SILENT.has(type) ? null : { type: type ?? 'normal', received: false };
                 return told;
             },
-            GENERATION_ENDED: () => this.#ended(),
-            GENERATION_STOPPED: () => this.#ended(),
+            // Not awaited, so that all copies of the library look before the next generation begins.
+            GENERATION_ENDED: () => void this.#ended(),
+            GENERATION_STOPPED: () => void this.#ended(),
         };
         for (const [name, handler] of Object.entries(handlers)) {
             if (!types[name]) continue;
@@ -99,6 +100,8 @@ export class Events {
             if (page.reserved === reserved) page.reserved = null;
         }
         await this.#tell('generation');
+        // Nothing came, so nothing is saved.
+        if (generation && !generation.received && this.page.unsaved) this.page.saveSoon();
     }
 
     /** @param {import('./session.js').Session} session */

@@ -9,10 +9,11 @@ import { chainOf, identify } from './ids.js';
 import { newId } from './json.js';
 
 const PROPERTY = 'valuetracker';
-/** SillyTavern saves a new message itself; this is for those it does not. */
-export const SAVE_AFTER_MS = 1_000;
+const SAVE_AFTER_MS = 1_000;
 
 export class Page {
+    /** Whether there are ids that are in no file yet, for all we know. */
+    unsaved = false;
     /** @type {{timer: ReturnType<typeof setTimeout>, due: number, file: string|undefined}|null} */
     #later = null;
 
@@ -77,11 +78,19 @@ export class Page {
                 kept.branchedAt = last ? identify(last, { last: true }).messageId : undefined;
             }
             kept.chatId = id;
-            this.saveSoon();
+            this.saveSoon(0);
         } else if (changed) {
-            this.saveSoon();
+            this.saveSoon(0);
         }
         return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt };
+    }
+
+    /**
+     * There are new ids. SillyTavern saves a message after it has told of it; nobody may change to another
+     * character while it saves, so it is not made to do so once more without need.
+     */
+    changed() {
+        this.unsaved = true;
     }
 
     /**
@@ -89,7 +98,8 @@ export class Page {
      *
      * @param {number} [after]
      */
-    saveSoon(after = 0) {
+    saveSoon(after = SAVE_AFTER_MS) {
+        this.unsaved = false;
         const which = this.current();
         const due = Date.now() + after;
         if (this.#later && this.#later.file === which?.file && this.#later.due <= due) return;
@@ -115,7 +125,7 @@ export class Page {
         const { messages } = this;
         if (!which || !now || now.file !== which.file || now.id !== which.id || messages.length === 0) return;
         if (messages.some(({ swipes, swipe_id: swipe }) => Array.isArray(swipes) && (swipe ?? 0) >= swipes.length)) {
-            this.saveSoon(SAVE_AFTER_MS);
+            this.saveSoon();
             return;
         }
         const context = this.getContext();

@@ -11,7 +11,6 @@ import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js'
 import { hasMessage, identify, placeNow } from './ids.js';
 import { Mirror } from './mirror.js';
 import { move } from './moving.js';
-import { SAVE_AFTER_MS } from './page.js';
 import { Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
@@ -112,7 +111,7 @@ export class Session {
         const { page, follow } = this.owner;
         if (!page || !follow) return null;
         const { anchor, changed } = placeNow(page.messages);
-        if (changed) page.saveSoon(SAVE_AFTER_MS);
+        if (changed) page.changed();
         return anchor;
     }
 
@@ -127,7 +126,7 @@ export class Session {
         const message = page?.messages[place];
         if (!page || !message) throw new ValueTrackerError(`There is no message ${place}.`, { code: 'message_not_found' });
         const { messageId, swipe, changed } = identify(message, { last: place === page.messages.length - 1 });
-        if (changed) page.saveSoon(SAVE_AFTER_MS);
+        if (changed) page.changed();
         if (swipe === null) {
             throw new ValueTrackerError('A new swipe of this message is being generated.', { code: 'message_not_found' });
         }

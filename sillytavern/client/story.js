@@ -4,10 +4,11 @@
 
 import { ServerAwayError, ValueTrackerError } from './errors.js';
 import { chainOf } from './ids.js';
-import { SAVE_AFTER_MS } from './page.js';
 import { headersOf } from './transport.js';
 
 const TRIES = 4;
+/** What SillyTavern saves the chat after. */
+const SAVES_ITSELF = new Set(['message', 'swipe', 'generation', 'save']);
 
 export class Story {
     /** The chain as last told, with and without the hashes of its texts. */
@@ -34,7 +35,8 @@ export class Story {
         if (!page || !follow || session.away || !session.isCurrent()) return null;
         const { chain, changed, open } = chainOf(page.messages);
         this.open = open;
-        if (changed) page.saveSoon(SAVE_AFTER_MS);
+        if (changed) page.changed();
+        if (page.unsaved && !SAVES_ITSELF.has(reason)) page.saveSoon();
         const texts = JSON.stringify(chain);
         const places = JSON.stringify(chain.map(({ messageId, swipe }) => [messageId, swipe]));
         const differs = reason === 'save' ? places !== this.#told.places : texts !== this.#told.texts;

@@ -64,7 +64,7 @@ test('a save that waits for one chat does not keep another from being saved', as
     await tavern.open('Another tale');
     const before = tavern.saves;
 
-    page.saveSoon();
+    page.saveSoon(0);
 
     await until(() => tavern.saves === before + 1);
 });
@@ -82,4 +82,15 @@ test('the library saves no more often than it must', async (t) => {
 
     // Of the message, and of the reply: SillyTavern's own.
     assert.equal(tavern.saves, before + 2);
+});
+
+test('the id of a message that gets no reply is saved', async (t) => {
+    const { tavern } = await begin(t);
+    tavern.model = () => { throw new Error('No model.'); };
+    await assert.rejects(tavern.send('Hello?'));
+    assert.equal(tavern.files.get('Tale')?.messages[1].extra.valuetracker, undefined);
+
+    await tavern.eventSource.emit(tavern.eventTypes.GENERATION_ENDED, 2);
+
+    await until(() => tavern.files.get('Tale')?.messages[1].extra.valuetracker);
 });
