@@ -113,6 +113,7 @@ class Server(uvicorn.Server):
         self._wire.connections = allow_open_files(self._wire.connections)
         self._watch_stdin = settings.watch_stdin
         self._listener = listener
+        self._looked_after: list[Connection] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -126,11 +127,14 @@ class Server(uvicorn.Server):
         should_exit = await super().on_tick(counter)
         if counter % 10 == 0:
             self._wire.date = header_block(self.server_state.default_headers)
-        # uvicorn ticks ten times a second.
-        if counter % round(LOOK_SECONDS * 10) == 0:
-            now = asyncio.get_running_loop().time()
-            for connection in cast("list[Connection]", list(self.server_state.connections)):
-                connection.look_after(now)
+        # uvicorn ticks ten times a second; a part of all connections each time, so that nobody
+        # has to wait for all of them to be looked after.
+        parts = round(LOOK_SECONDS * 10)
+        if counter % parts == 0:
+            self._looked_after = cast("list[Connection]", list(self.server_state.connections))
+        now = asyncio.get_running_loop().time()
+        for connection in self._looked_after[counter % parts :: parts]:
+            connection.look_after(now)
         return should_exit
 
     def _stop_when_stdin_ends(self) -> None:

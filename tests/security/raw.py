@@ -54,6 +54,11 @@ class Line:
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
+    def end(self) -> None:
+        """Say that nothing more will be sent."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
     def answer(self) -> httpx.Response:
         """The next answer, whose length must be known."""
         status, headers = self.head()

@@ -73,7 +73,7 @@ def logged(run_program: RunProgram, tmp_path: Path) -> tuple[str, str]:
     for garbage in (b"\x1b[2J\r\n\r\n", VALUE.encode() + b"\r\n\r\n", SECRET.encode() * 4_000):
         with connected(server) as line:
             line.send_as_far_as_taken(garbage)
-            line.socket.shutdown(1)
+            line.end()
             line.rest()
     # A failure of ours: the file is taken away under it.
     damaged = program.data_dir / "broken.db"

@@ -1,0 +1,146 @@
+"""
+Requests made from `/openapi.json`, good and bad, to every route.
+
+None may end in a failure of ours or in a status that is not declared, and what is answered
+must be what the description says. A short run belongs to the tests; with VALUETRACKER_SOAK=1,
+or any number in VALUETRACKER_CASES, it is a long one.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
+from valuetracker.api import SECTIONS
+from valuetracker.openapi import WRITE_HEADERS, openapi
+
+SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
+CASES = int(os.environ.get("VALUETRACKER_CASES", "100000" if SOAK else "2000"))
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+SCHEMA: Any = schemathesis.openapi.from_dict(openapi(SECTIONS))
+# A stream has no end to wait for; the same is asked of `/changes`.
+OPERATIONS = {
+    operation.label: operation
+    for operation in (each.ok() for each in SCHEMA.get_all_operations())
+    if "/events" not in operation.path
+}
+# A few routes take nothing, so there are not so many different requests to them.
+PER_OPERATION = -(-CASES // (len(OPERATIONS) - 12))
+MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
+
+# What is there, so that not every answer is that there is nothing.
+THERE = {
+    "extension": "fuzz",
+    "character": "arthur",
+    "instance": "sword",
+    "key": "edge",
+    "chat": "quest",
+    "series": "recaps",
+    "version": "1",
+    "set": "seen",
+    "id": "m1",
+    "operation": "o1",
+    "checkpoint": "start",
+}
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    # It is not to speak to a SillyTavern that may be running here.
+    with running_server(tmp_path_factory.mktemp("fuzzed"), st_enabled=0) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
+
+
+def prepare(server: RunningServer) -> None:
+    """Make what is there, or make it again."""
+    server.register("fuzz")
+    with server.client("fuzz") as client:
+        client.post("/chats/quest/open", json={"client": "tab"})
+        body = {"id": "sword", "characterId": "arthur", "chatId": "quest"}
+        client.post("/instances", json=body)
+        for path in ("/instances/sword/data", "/chats/quest/data"):
+            client.put(f"{path}/merge", json={"edge": "keen", "hits": 3, "list": [1]})
+        client.post("/chats/quest/series/recaps", json={"content": "once"})
+        client.put("/chats/quest/processed/seen/m1")
+        client.post("/chats/quest/checkpoints", json={"name": "start"})
+        client.post("/chats/quest/operations", json={"id": "o1", "type": "work"})
+
+
+def aim(case: Any) -> None:
+    """Let most requests be about what is there; which ones is decided by what they are."""
+    dice = zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode())
+    if case.headers is not None and "x-extension-id" in case.headers and dice % 8:
+        case.headers["x-extension-id"] = "fuzz"
+    for number, name in enumerate(WRITE_HEADERS):
+        # Nearly all of them are no good, and then nothing else would be looked at.
+        if case.headers is not None and (dice >> number) % 8:
+            case.headers.pop(name, None)
+    for number, name in enumerate(case.path_parameters or {}):
+        if name in THERE and (dice >> (2 * number + 3)) % 4:
+            case.path_parameters[name] = THERE[name]
+    if case.query and str(case.query.get("wait", "")).isdigit():
+        case.query["wait"] = "0"
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_every_answer_is_declared_and_as_described(
+    fuzzed: RunningServer, session: requests.Session, label: str
+) -> None:
+    prepare(fuzzed)
+    asked = 0
+
+    @settings(
+        max_examples=PER_OPERATION,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=not SOAK,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy(label))
+    def ask(case: Any) -> None:
+        nonlocal asked
+        asked += 1
+        aim(case)
+        answer = case.call(base_url=fuzzed.url, session=session, timeout=PATIENCE_SECONDS)
+        case.validate_response(answer, checks=CHECKS)
+
+    ask()
+
+    assert asked > 0
+
+
+def strategy(label: str) -> Any:
+    operation = OPERATIONS[label]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = (operation.as_strategy(generation_mode=mode) for mode in MODES)
+    return one | other
