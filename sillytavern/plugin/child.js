@@ -8,6 +8,7 @@
 
 const crypto = require('node:crypto');
 const { spawn } = require('node:child_process');
+const { serverEnvironment } = require('./environment');
 const { eachLine } = require('./lines');
 const { away } = require('./refusals');
 const { readSettings, SettingsError } = require('./settings');
@@ -126,7 +127,7 @@ class Child {
         await new Promise((resolve) => {
             const timer = setTimeout(() => {
                 this.log.warn('the server did not stop in time and was killed');
-                child.kill('SIGKILL');
+                signal(child, 'SIGKILL');
                 resolve(undefined);
             }, this.times.stop);
             child.once('exit', () => {
@@ -136,7 +137,7 @@ class Child {
             child.stdin?.end();
             // On Windows every signal kills at once; there the end of its input has to do.
             if (process.platform !== 'win32') {
-                child.kill('SIGTERM');
+                signal(child, 'SIGTERM');
             }
         });
     }
@@ -176,16 +177,7 @@ class Child {
                 cwd: this.places.server,
                 stdio: ['pipe', 'pipe', 'pipe'],
                 windowsHide: true,
-                env: {
-                    ...process.env,
-                    SILLYTAVERN_PATH: process.env.SILLYTAVERN_PATH || this.places.server,
-                    VALUETRACKER_ST_DATA_ROOT: process.env.VALUETRACKER_ST_DATA_ROOT || this.places.data,
-                    VALUETRACKER_ST_BASE_URL: process.env.VALUETRACKER_ST_BASE_URL || ownUrl(),
-                    VALUETRACKER_BRIDGE_SECRET: secret,
-                    VALUETRACKER_WATCH_STDIN: '1',
-                    // Less than `stop`, or it would be killed in the middle of stopping.
-                    VALUETRACKER_SHUTDOWN_SECONDS: '2',
-                },
+                env: serverEnvironment(this.places, secret),
             },
         );
         this.#process = child;
@@ -193,7 +185,7 @@ class Child {
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => {
             said.push('error: It was not ready in time.');
-            child.kill('SIGKILL');
+            signal(child, 'SIGKILL');
         }, this.times.ready);
 
         let over = false;
@@ -266,6 +258,15 @@ class Child {
 function ownUrl() {
     const { port, ssl } = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS ?? {};
     return `${ssl ? 'https' : 'http'}://127.0.0.1:${Number.isInteger(port) ? port : 8000}`;
+}
+
+/** @param {import('node:child_process').ChildProcess} child @param {NodeJS.Signals} name */
+function signal(child, name) {
+    try {
+        child.kill(name);
+    } catch {
+        // Not ours to signal; the end of its input has been said.
+    }
 }
 
 module.exports = { Child };

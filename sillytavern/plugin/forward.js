@@ -6,7 +6,7 @@
 const http = require('node:http');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { outgoing, returned } = require('./headers');
-const { Refusal, away } = require('./refusals');
+const { Refusal, away, refuse } = require('./refusals');
 
 const PREFIX = '/api/plugins/valuetracker';
 // The server keeps an idle connection 75 s; giving up first means never to send into one that
@@ -18,7 +18,6 @@ const RESETS = new Set(['ECONNRESET', 'EPIPE']);
 /**
  * What came of an attempt that got no answer.
  * @typedef {object} Attempt
- * @property {NodeJS.ErrnoException} error
  * @property {boolean} unsent No connection came about.
  * @property {boolean} stale The connection had been used before, and was reset without a word.
  */
@@ -141,25 +140,32 @@ class Forwarder {
             out.on('response', (incoming) => {
                 answered = true;
                 resolve(null);
-                relay(incoming, req, res, () => {
-                    res.off('close', abandon);
-                    // Answered before all was read (too large, say): the rest leads nowhere.
-                    req.unpipe(out);
-                    req.resume();
-                });
+                try {
+                    relay(incoming, res, () => {
+                        res.off('close', abandon);
+                        // Answered before all was read (too large, say): the rest leads nowhere.
+                        req.unpipe(out);
+                        req.resume();
+                    });
+                } catch (error) {
+                    refuse(res, error);
+                    incoming.destroy();
+                }
             });
-            out.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+            const fail = (/** @type {NodeJS.ErrnoException | undefined} */ error) => {
                 if (answered) {
                     return;
                 }
                 res.off('close', abandon);
                 req.unpipe(out);
                 resolve({
-                    error,
                     unsent: !connected,
-                    stale: out.reusedSocket && RESETS.has(error.code ?? '') && socket?.bytesRead === heard,
+                    stale: out.reusedSocket && RESETS.has(error?.code ?? '') && socket?.bytesRead === heard,
                 });
-            });
+            };
+            out.on('error', fail);
+            // Also said where there is no error to tell of, as of an answer that offers an upgrade.
+            out.on('close', () => fail(undefined));
             if (!body.stream) {
                 out.end(body.bytes);
             }
@@ -195,16 +201,15 @@ function mayRepeat(req, body, failed) {
 
 /**
  * @param {import('node:http').IncomingMessage} incoming
- * @param {import('node:http').IncomingMessage} req
  * @param {import('node:http').ServerResponse} res
  * @param {() => void} done
  */
-function relay(incoming, req, res, done) {
+function relay(incoming, res, done) {
     incoming.on('error', () => {});
     incoming.on('close', () => {
         done();
         // The server died in the middle: half an answer must not look like a whole one.
-        if (!incoming.complete) {
+        if (!incoming.complete && !res.writableEnded) {
             res.destroy();
         }
     });
@@ -212,7 +217,11 @@ function relay(incoming, req, res, done) {
         incoming.destroy();
         return;
     }
-    res.statusCode = incoming.statusCode ?? 502;
+    const status = incoming.statusCode ?? 0;
+    if (status < 200 || status > 599) {
+        throw away('It answered what is no answer.', true);
+    }
+    res.statusCode = status;
     returned(incoming.rawHeaders, res);
     const live = /^text\/event-stream/i.test(incoming.headers['content-type'] ?? '');
     if (live) {

@@ -51,6 +51,20 @@ def test_the_plugin_is_there_with_the_version_of_the_package(client: httpx.Clien
     assert answer.headers["cache-control"] == "no-store"
 
 
+def test_the_server_knows_the_sillytavern_it_belongs_to(
+    tavern: SillyTavern, client: httpx.Client
+) -> None:
+    paths = client.get("/st/paths").json()
+    health = client.get("/st/health").json()
+
+    roots = {each["source"]: each["candidate"] for each in paths["resolution_chain"]}
+    assert str(tavern.server) in roots["env_root"]
+    assert health["base_url"] == tavern.url
+    assert health["ping"]["ok"]
+    assert health["versions"]["plugin"]["remote"] == __version__
+    assert health["status"] == "ok", health
+
+
 @pytest.mark.parametrize(
     "media_type", ["application/merge-patch+json", "application/vnd.valuetracker+json"]
 )
@@ -231,9 +245,6 @@ def open_connections(pid: int) -> int:
 
 def test_the_client_library_is_served_as_a_script(tavern: SillyTavern) -> None:
     source = tavern.server / "plugins/valuetracker/client/valuetracker.js"
-    source.parent.mkdir(exist_ok=True)
-    if not source.exists():
-        source.write_text("export const there = true;\n")
 
     with tavern.session() as session:
         answer = session.get(f"{PREFIX}/client/valuetracker.js")

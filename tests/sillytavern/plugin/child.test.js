@@ -106,7 +106,7 @@ test('a write that is under way when the server dies says that it may have been 
 });
 
 test('stopping ends the server, also while feeds are open, and later requests are told', async (t) => {
-    const tavern = await openTavern(t, makeTavern(t));
+    const tavern = await openTavern(t, makeTavern(t), { times: { stop: 30_000 } });
     await setUp(tavern);
     const { pid } = tavern.bridge;
     const feed = tavern.ask('GET', '/events?extensionId=demo').catch(() => 'cut');

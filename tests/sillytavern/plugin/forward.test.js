@@ -119,6 +119,30 @@ test('an answer that stops in the middle is not passed off as a whole one', asyn
     }
 });
 
+test('a status that is none is a server that is away', async (t) => {
+    for (const status of ['099 No', '600 No', '999 No', '101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade']) {
+        const tavern = await attach(t, await openSocket(t, (socket) => {
+            socket.on('error', () => {});
+            socket.once('data', () => socket.end(`HTTP/1.1 ${status}\r\ncontent-length: 2\r\n\r\nok`));
+        }));
+
+        const answer = await tavern.ask('GET', '/x');
+
+        assert.deepEqual([answer.status, answer.json.code], [503, 'server_away'], status);
+    }
+});
+
+test('what is said before an answer is not one', async (t) => {
+    const tavern = await attach(t, await openSocket(t, (socket) => {
+        socket.on('error', () => {});
+        socket.once('data', () => socket.end(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n${OK}`));
+    }));
+
+    const answer = await tavern.ask('GET', '/x');
+
+    assert.deepEqual([answer.status, answer.text], [200, 'ok']);
+});
+
 test('escapes in the path and the query stay as they are', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
