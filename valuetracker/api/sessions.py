@@ -164,7 +164,9 @@ async def next_prompt(call: Call) -> PendingPrompt:
     Each is given to one page. With `wait` the answer is held back until there is one or that
     many seconds have passed; ask again at once, because sessions only wait while a page does.
     """
-    return {"prompt": await _desk(call).next_prompt(user_of(call), call.query.get("wait", 0))}
+    # A page that has left must not be given what another one could reply to.
+    with call.service.users.waiting():
+        return {"prompt": await _desk(call).next_prompt(user_of(call), call.query.get("wait", 0))}
 
 
 async def reply_to_prompt(call: Call) -> ReplyTaken:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from valuetracker.errors import DatabaseDamaged, StartupError
@@ -62,6 +63,10 @@ class Users:
         """Let the readers of feeds go: the server is about to stop."""
         for extensions in (self.default, *self._others.values()):
             extensions.end_feeds()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While a task only waits: it ends as soon as nobody listens to it."""
+        return self._openings.waiting()
 
     async def enter(self, handle: str) -> Extensions:
         """Another user's extensions, opened if need be; whoever enters must `leave`."""
