@@ -121,7 +121,13 @@ def create_gate(settings: Settings) -> Gate:
         if not ORIGIN.match(origin):
             raise StartupError(f"{origin} is no origin: it must look like https://example.org.")
     tokens = TokenFile(settings.data_dir)
-    gate = Gate(tokens, settings.allow_host, settings.allow_origin, settings.bridge_secret)
+    gate = Gate(
+        tokens,
+        settings.allow_host,
+        settings.allow_origin,
+        settings.bridge_secret,
+        settings.bridge_only,
+    )
     if not tokens.in_use and not is_loopback(settings.host):
         raise TokenNeeded(
             f"Without a token the server listens on loopback only, and {settings.host} is not: "

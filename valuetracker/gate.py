@@ -88,8 +88,10 @@ class Gate:
         hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
         secret: str = "",
+        bridge_only: bool = False,
     ) -> None:
         self._tokens = tokens
+        self._bridge_only = bridge_only
         self._hosts = frozenset(each.lower().encode() for each in hosts)
         self._origins = frozenset(each.lower().rstrip("/").encode() for each in origins)
         self._secret = secret.encode()
@@ -124,7 +126,7 @@ class Gate:
     def still_admits(self, caller: Caller) -> bool:
         """Whether whoever was let in when an answer began still would be."""
         if caller.token is None:
-            return caller.is_bridge or caller.needs_token or not self._tokens.in_use
+            return caller.is_bridge or caller.needs_token or not self._tokens_needed
         return self._tokens.has(caller.token)
 
     def _examine(
@@ -146,7 +148,7 @@ class Gate:
         if allowed is None and site not in OWN_SITE:
             raise CrossSite()
         token = self._token(authorization)
-        if token is None and not self._tokens.in_use:
+        if token is None and not self._tokens_needed:
             return Caller(origin=allowed)
         return Caller(
             admin=token is not None and token.admin,
@@ -155,6 +157,10 @@ class Gate:
             origin=allowed,
             scope=f"{DEFAULT_USER} {token.id if token is not None else '-'}",
         )
+
+    @property
+    def _tokens_needed(self) -> bool:
+        return self._bridge_only or self._tokens.in_use
 
     def _is_bridge(self, secret: bytes | None) -> bool:
         return (

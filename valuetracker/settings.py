@@ -117,6 +117,9 @@ class Settings:
     watch_stdin: bool = _setting(
         False, "Stop when standard input ends: for a program that starts the server."
     )
+    bridge_only: bool = _setting(
+        False, "Answer nobody but the SillyTavern bridge and holders of tokens."
+    )
     bridge_secret: str = _setting(
         "",
         "What the SillyTavern bridge proves itself with; only it is believed who the user is.",

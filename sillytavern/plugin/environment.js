@@ -18,6 +18,8 @@ function serverEnvironment(places, secret) {
         ...process.env,
         VALUETRACKER_BRIDGE_SECRET: secret,
         VALUETRACKER_WATCH_STDIN: '1',
+        // Its port can be reached by every account of this machine.
+        VALUETRACKER_BRIDGE_ONLY: '1',
         // Less than the plugin waits, or it would be killed in the middle of stopping.
         VALUETRACKER_SHUTDOWN_SECONDS: '2',
     };

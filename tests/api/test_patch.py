@@ -403,3 +403,15 @@ def test_a_body_that_is_no_json_is_refused(sword: httpx.Client, media_type: str)
 def test_an_unknown_instance_is_not_found(client: httpx.Client) -> None:
     for document, media_type in (({}, MERGE_PATCH), ([], JSON_PATCH)):
         assert refused(patch(client, document, media_type)) == (404, "instance_not_found", {})
+
+
+def test_a_merge_patch_may_be_sent_as_json_that_proxies_leave_alone(sword: httpx.Client) -> None:
+    done(sword.put(f"{VALUES}/override", json={"edge": "keen", "worn": True}))
+
+    answer = sword.patch(
+        VALUES,
+        content='{"edge":{"left":9007199254740993},"worn":null}',
+        headers={"content-type": "application/vnd.valuetracker+json"},
+    )
+
+    assert outcome(answer) == (200, {"edge": {"left": 9007199254740993}})

@@ -302,3 +302,17 @@ def test_what_was_in_memory_for_the_bridge_is_not_given_to_one_without_a_token(
 
     with guarded.client(None, "demo") as client:
         assert refused(client.get("/instances/sword/data")) == (401, "token_required")
+
+
+def test_a_server_for_the_bridge_alone_answers_nobody_else(tmp_path: Path) -> None:
+    with running_server(tmp_path, bridge_secret=SECRET, bridge_only=True) as server:
+        with speak(server, "default-user") as bridge:
+            prepare(bridge, "default-user")
+        with speak(server, "default-user", secret="guessed") as stranger:
+            read = stranger.get("/instances/sword/data")
+            across = stranger.get("/cross-extension/instances/demo/sword/data")
+            registered = stranger.post("/register", json={"extensionId": "other"})
+            healthy = stranger.get("/health")
+
+    assert [each.json()["code"] for each in (read, across, registered)] == ["token_required"] * 3
+    assert healthy.status_code == 200

@@ -119,6 +119,7 @@ def test_every_setting_has_an_environment_variable(run_program: RunProgram, tmp_
         "VALUETRACKER_ST_DATA_ROOT": str(root),
         "VALUETRACKER_ST_TOKEN": "hush",
         "VALUETRACKER_WATCH_STDIN": "0",
+        "VALUETRACKER_BRIDGE_ONLY": "0",
         "VALUETRACKER_BRIDGE_SECRET": "hush",
     }
     assert given.keys() == {setting.variable for setting in settings_table()}

@@ -107,17 +107,17 @@ async def patch_values(call: Call) -> Any:
     """
     Change values with a patch, all of it or nothing; answers all values.
 
-    As `application/merge-patch+json` (RFC 7396, also for plain `application/json`): objects
-    are merged deeply, null removes, anything else replaces. As
-    `application/json-patch+json` (RFC 6902): paths begin with the key, as in
-    `/outfit/top`; a failed `test` is `409`.
+    As `application/merge-patch+json` (RFC 7396, also for plain `application/json` and
+    `application/vnd.valuetracker+json`): objects are merged deeply, null removes, anything
+    else replaces. As `application/json-patch+json` (RFC 6902): paths begin with the key, as
+    in `/outfit/top`; a failed `test` is `409`.
     """
     target = _target(call)
     if call.media_type == JSON_PATCH:
         if not isinstance(call.document, list):
             raise InvalidPatch("A JSON Patch must be an array of operations.")
         return await call.write(data.json_patch_values, target, call.document)
-    if call.media_type not in (MERGE_PATCH, "application/json"):
+    if call.media_type not in (MERGE_PATCH, "application/json", EXACT_JSON):
         raise UnsupportedMediaType(f"A patch is sent as {MERGE_PATCH} or {JSON_PATCH}.")
     if not isinstance(call.document, dict):
         raise InvalidBody("A merge patch of values must be a JSON object.")
@@ -127,10 +127,13 @@ async def patch_values(call: Call) -> Any:
 
 
 MERGE_PATCH = "application/merge-patch+json"
+# JSON that a proxy lets through byte for byte because it does not know the type.
+EXACT_JSON = "application/vnd.valuetracker+json"
 JSON_PATCH = "application/json-patch+json"
 PATCHES: dict[str, dict[str, Any]] = {
     MERGE_PATCH: {"type": "object"},
     "application/json": {"type": "object"},
+    EXACT_JSON: {"type": "object"},
     JSON_PATCH: {"type": "array", "items": {"type": "object"}, "maxItems": PATCH_OPERATIONS},
 }
 
