@@ -14,8 +14,10 @@ const LONGEST_EXCERPT = 40;
 export class CheckpointsView {
     /** @type {any} */
     #chat = null;
-    /** @type {any[]} */
-    #list = [];
+    #loads = 0;
+    #picked = '';
+    /** By all that is shown of them: what stays the same keeps its preview. @type {Map<string, any>} */
+    #items = new Map();
 
     /**
      * @param {import('./tracker.js').Tracker} tracker
@@ -24,7 +26,7 @@ export class CheckpointsView {
     constructor(tracker, element) {
         this.tracker = tracker;
         this.name = make('input', { type: 'text', class: 'text_pole', placeholder: say('checkpointName'), 'aria-label': say('checkpointName'), maxlength: 200, autocomplete: 'off' });
-        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages() });
+        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages(), onchange: () => { this.#picked = this.message.value; } });
         this.problem = make('div', { class: 'vt-problem', role: 'alert', hidden: true });
         this.create = textButton(say('checkpointCreate'), () => this.#create(), { title: say('checkpointTip') });
         this.form = withKeys(make('div', { class: 'vt-checkpoint-form' }, this.name, make('div', { class: 'vt-pair' }, this.message, this.create)), () => this.#create(), () => {});
@@ -35,32 +37,41 @@ export class CheckpointsView {
 
     /** @param {any} chat the open one, or null */
     async load(chat) {
-        // Somebody is looking at what a restore would do.
-        if (chat && chat === this.#chat && !chat.away && this.list.querySelector('.vt-preview:not(:empty)')) return;
+        if (chat !== this.#chat) {
+            this.#picked = '';
+            this.#items.clear();
+        }
         this.#chat = chat;
         this.#complain('');
         const away = !chat || chat.away;
         this.form.hidden = away;
         this.notice.textContent = away ? say('checkpointsAway') : '';
-        this.#list = [];
-        if (!away) {
-            this.#offerMessages();
-            this.#list = (await chat.checkpoints.list()).reverse();
-            if (chat !== this.#chat) return;
-            this.notice.textContent = this.#list.length ? '' : say('checkpointNone');
+        this.#loads += 1;
+        if (away) {
+            place(this.list, []);
+            return;
         }
-        place(this.list, this.#list.map((one) => this.#item(one)));
+        this.#offerMessages();
+        const load = this.#loads;
+        const list = (await chat.checkpoints.list()).reverse();
+        // Somebody has asked again meanwhile, and knows better.
+        if (load !== this.#loads) return;
+        this.notice.textContent = list.length ? '' : say('checkpointNone');
+        place(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
     }
 
     #offerMessages() {
         const { chat } = SillyTavern.getContext();
-        const chosen = this.message.value;
         const first = Math.max(chat.length - OFFERED_MESSAGES, 0);
         const options = chat.slice(first).map((/** @type {any} */ { name, mes }, /** @type {number} */ offset) => make('option', { value: first + offset },
             say('checkpointMessage', { index: first + offset, name, text: excerpt(mes) }))).reverse();
         if (options.length) this.message.replaceChildren(...options);
-        if (chosen && Number(chosen) < chat.length) this.message.value = chosen;
-        if (this.message.selectedIndex < 0) this.message.selectedIndex = 0;
+        // The last message, unless somebody has picked another that is still there.
+        this.message.value = this.#picked;
+        if (this.message.selectedIndex < 0) {
+            this.#picked = '';
+            this.message.selectedIndex = 0;
+        }
     }
 
     /** @param {string} problem */
@@ -73,7 +84,7 @@ export class CheckpointsView {
         await this.#try(async (chat) => {
             await chat.checkpoints.create({ name: this.name.value.trim() || undefined, message: Number(this.message.value) });
             this.name.value = '';
-            this.message.selectedIndex = 0;
+            this.#picked = '';
         });
     }
 
@@ -92,8 +103,19 @@ export class CheckpointsView {
 
     /** @param {any} checkpoint */
     #item(checkpoint) {
+        const index = checkpoint.messageId ? this.#chat.messageIndex(checkpoint.messageId) : -1;
+        const shown = JSON.stringify([checkpoint, index]);
+        const item = this.#items.get(shown) ?? this.#make(checkpoint, index);
+        this.#items.set(shown, item);
+        return item;
+    }
+
+    /**
+     * @param {any} checkpoint
+     * @param {number} index of its message
+     */
+    #make(checkpoint, index) {
         const { name, status, messageId, createdAt } = checkpoint;
-        const index = messageId ? this.#chat.messageIndex(messageId) : -1;
         const place = !messageId ? '' : index < 0 ? say('checkpointGone') : say('checkpointAsOf', { index });
         const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
         const preview = make('div', { class: 'vt-preview' });

@@ -23,7 +23,7 @@ export function registerCommands(tracker) {
     const path = { description: say('argKey'), typeList: [STRING], isRequired: true, enumProvider: () => offered(tracker) };
 
     add('vt-get', {
-        help: 'helpGet', example: '/vt-get default=100 hp | /echo', returns: 'helpGet',
+        help: 'helpGet', example: '/vt-get default=100 hp | /echo', returns: 'argValue',
         named: [{ ...key, isRequired: false }, { name: 'default', description: say('argDefault'), typeList: [STRING], defaultValue: '' }],
         unnamed: [{ ...path, isRequired: false }],
         run: (named, text) => getValue(tracker, named, text),
@@ -47,7 +47,7 @@ export function registerCommands(tracker) {
         run: (named, text) => createCheckpoint(tracker, named, text),
     });
     add('vt-restore', {
-        help: 'helpRestore', example: '/vt-restore Before the duel', returns: 'helpRestore',
+        help: 'helpRestore', example: '/vt-restore Before the duel', returns: 'returnsCount',
         named: [{ name: 'preview', description: say('argPreview'), typeList: [BOOLEAN], defaultValue: 'false' }],
         unnamed: [{ description: say('argRestore'), typeList: [STRING], isRequired: true }],
         run: (named, text) => restore(tracker, named, text),

@@ -11,6 +11,10 @@ import { asInput, kindOf, read } from './typed.js';
 /** @type {Array<[Kind, any]>} */
 const KINDS = [['auto', 'kindAuto'], ['text', 'kindText'], ['number', 'kindNumber'], ['switch', 'kindSwitch'], ['json', 'kindJson'], ['nothing', 'kindNothing']];
 
+/** How many characters a line has, about. */
+const LINE = 34;
+const MOST_LINES = 10;
+
 /** An input for a value of any kind; what was typed is kept when the kind changes. */
 export class ValueInput {
     /**
@@ -52,8 +56,8 @@ export class ValueInput {
         } else if (this.kind === 'number') {
             this.#input = make('input', { ...common, type: 'text', inputmode: 'decimal', autocomplete: 'off' });
         } else {
-            const lines = Math.min(Math.max(this.#typed.split('\n').length, this.kind === 'json' ? 3 : 1), 12);
-            this.#input = make('textarea', { ...common, rows: lines, spellcheck: String(this.kind === 'text') });
+            const lines = this.#typed.split('\n').reduce((sum, line) => sum + Math.max(Math.ceil(line.length / LINE), 1), 0);
+            this.#input = make('textarea', { ...common, rows: Math.min(Math.max(lines, this.kind === 'json' ? 3 : 1), MOST_LINES), spellcheck: String(this.kind === 'text') });
         }
         this.holder.replaceChildren(this.#input);
     }

@@ -14,7 +14,7 @@ import { startSessions } from './sessions.js';
 import { change, settings } from './settings.js';
 import { showSettings } from './settingsview.js';
 import { say } from './strings.js';
-import { registerTool } from './tool.js';
+import { startTool } from './tool.js';
 import { Tracker } from './tracker.js';
 
 /** As SillyTavern calls this folder, wherever it was installed. */
@@ -45,7 +45,7 @@ async function start() {
     showSettings(tracker, settingsPart);
     addToMenu();
     startInjection(tracker);
-    registerTool(tracker);
+    startTool(tracker);
     startSessions(tracker);
     await tracker.connect();
 }

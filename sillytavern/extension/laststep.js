@@ -12,8 +12,8 @@
 export class LastStep {
     /** @type {Step|null} */
     step = null;
-    /** What each value was; undefined is not there. @type {Map<string, {instanceId: string|null, key: string, before: any}>} */
-    #before = new Map();
+    /** What each value was and became; undefined is not there. @type {Map<string, Difference>} */
+    #changes = new Map();
     #generating = false;
 
     /**
@@ -30,7 +30,7 @@ export class LastStep {
             if (!this.#generating) this.#begin('delete');
         });
         eventSource.on(eventTypes.GENERATION_STARTED, (/** @type {string} */ type, /** @type {any} */ _, /** @type {boolean} */ dryRun) => {
-            if (dryRun || type === 'quiet' || type === 'impersonate') return;
+            if (dryRun || ['quiet', 'impersonate', 'continue'].includes(type)) return;
             // A function's call is followed by a generation of its own.
             if (!this.#generating && type !== 'swipe') this.#begin(type === 'regenerate' ? 'regenerate' : 'reply');
             this.#generating = true;
@@ -39,27 +39,29 @@ export class LastStep {
             eventSource.on(name, () => { this.#generating = false; });
         }
         tracker.on('change', ({ source, changes }) => {
-            if (source === 'restore') this.#begin('restore');
+            // It is told twice: by the answer, and by the feed.
+            if (source === 'restore' && changes.length) this.#begin('restore');
             const told = source === 'local' && (this.#generating || tracker.anchoring > 0);
             if (source === 'story' || source === 'restore' || told) this.#note(changes);
         });
         tracker.on('chat', () => {
             this.step = null;
-            this.#before.clear();
+            this.#changes.clear();
         });
     }
 
     /** @param {Step} step */
     #begin(step) {
         this.step = step;
-        this.#before.clear();
+        this.#changes.clear();
     }
 
-    /** @param {Array<{instanceId: string|null, key: string, before?: any, space?: string}>} changes */
+    /** @param {Array<{instanceId: string|null, key: string, before?: any, after?: any, space?: string}>} changes */
     #note(changes) {
-        for (const { instanceId, key, before, space } of changes) {
+        for (const { instanceId, key, before, after, space } of changes) {
             const place = JSON.stringify([instanceId, key]);
-            if (!space && !this.#before.has(place)) this.#before.set(place, { instanceId, key, before });
+            const known = this.#changes.get(place);
+            if (!space) this.#changes.set(place, { instanceId, key, before: known ? known.before : before, after });
         }
     }
 
@@ -86,17 +88,11 @@ export class LastStep {
     }
 
     /**
-     * What differs now from what was before the step.
+     * What differs after the step from what was before it.
      *
      * @returns {Difference[]}
      */
     get differences() {
-        const data = new Map(this.tracker.bearers.map((bearer) => [bearer.id, bearer.data]));
-        return [...this.#before.values()]
-            .map(({ instanceId, key, before }) => {
-                const now = data.get(instanceId);
-                return { instanceId, key, before, after: now && Object.hasOwn(now, key) ? now[key] : undefined };
-            })
-            .filter(({ before, after }) => JSON.stringify(before) !== JSON.stringify(after));
+        return [...this.#changes.values()].filter(({ before, after }) => JSON.stringify(before) !== JSON.stringify(after));
     }
 }

@@ -60,7 +60,7 @@ export class Lines {
 }
 
 /**
- * @param {number[]} numbers at least two
+ * @param {number[]} numbers at least two different ones
  * @returns {SVGElement}
  */
 export function sparkline(numbers) {
@@ -68,7 +68,7 @@ export function sparkline(numbers) {
     const span = Math.max(...numbers) - least;
     const points = numbers.map((number, index) => [
         EDGE + (index * (WIDTH - 2 * EDGE)) / (numbers.length - 1),
-        span ? HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / span : HEIGHT / 2,
+        HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / span,
     ].map((one) => Math.round(one * 10) / 10));
     const [x, y] = /** @type {number[]} */ (points.at(-1));
     return drawn('svg', { class: 'vt-line', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': numbers.join(', ') },

@@ -3,7 +3,7 @@
  */
 
 import { ABSENT, lookUp } from './paths.js';
-import { asText } from './typed.js';
+import { asText, harmless } from './typed.js';
 
 /** @param {import('./tracker.js').Tracker} tracker */
 export function registerMacros(tracker) {
@@ -21,7 +21,7 @@ export function registerMacros(tracker) {
         exampleUsage: ['{{vt::hp}}', '{{vt::Seraphina.mood}}', '{{vt::inventory.0::nothing}}'],
         handler: (/** @type {any} */ { args: [path = '', ...otherwise] }) => {
             const value = lookUp(tracker.bearers, path.trim());
-            return value === ABSENT ? otherwise.join('::') : asText(value);
+            return value === ABSENT ? otherwise.join('::') : harmless(asText(value));
         },
     });
 }

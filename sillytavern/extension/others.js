@@ -33,15 +33,11 @@ export async function readOther(vt, extensionId, chatId) {
     const found = { data: state?.data ?? {}, instances: [...(state?.instances ?? [])] };
     // A chat that it does not know is null.
     const known = new Set(found.instances.map(({ instance }) => instance.id));
-    for (const { avatar, name } of charactersHere()) {
-        for (const id of new Set([avatar, name])) {
-            try {
-                const { body } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}/${part(id)}`);
-                found.instances.push(...body.instances.filter((/** @type {any} */ { instance }) => !instance.chatId && !known.has(instance.id)));
-            } catch (error) {
-                if (/** @type {any} */ (error).code !== 'character_not_found') throw error;
-            }
-        }
+    const here = new Set(charactersHere().flatMap(({ avatar, name }) => [avatar, name]));
+    const { body: characters } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}`);
+    for (const { id } of characters.filter((/** @type {any} */ one) => here.has(one.id))) {
+        const { body } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}/${part(id)}`);
+        found.instances.push(...body.instances.filter((/** @type {any} */ { instance }) => !instance.chatId && !known.has(instance.id)));
     }
     return found;
 }

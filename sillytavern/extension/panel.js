@@ -61,7 +61,10 @@ export class Panel {
             this.#drawSoon();
         });
         tracker.on('chat', () => this.#anew());
-        tracker.on('change', () => this.#drawSoon());
+        tracker.on('change', () => {
+            this.#drawSoon();
+            this.#readSoon();
+        });
         tracker.on('reconciled', () => {
             this.#drawSoon();
             this.#listSoon();
@@ -164,13 +167,15 @@ export class Panel {
     }
 
     #drawStep() {
-        const { step, differences } = this.lastStep;
+        const { step } = this.lastStep;
         this.step.hidden = !step;
         if (!step) return;
         this.step.querySelector('.vt-step-title').textContent = say(/** @type {any} */ (TITLES[step]));
+        const differences = this.lastStep.differences
+            .map(({ instanceId, key, before, after }) => ({ title: this.tracker.reference(instanceId, key), before, after }))
+            .sort((one, other) => one.title.localeCompare(other.title));
         this.step.querySelector('.vt-step-list').replaceChildren(differences.length
-            ? differenceList(differences.map(({ instanceId, key, before, after }) => (
-                { title: this.tracker.reference(instanceId, key), before, after })))
+            ? differenceList(differences)
             : make('div', { class: 'vt-faint' }, say('changedNothing')));
     }
 }

@@ -6,7 +6,7 @@
  */
 
 import { onSettings, settings } from './settings.js';
-import { asText } from './typed.js';
+import { asText, harmless } from './typed.js';
 
 const WAIT_SECONDS = 15;
 const PAUSE_MS = 5000;
@@ -96,6 +96,5 @@ export function promptOf({ scene_id: sceneId, pov, scene, variables = {}, messag
     // Some models want to be spoken to last.
     if (said.at(-1)?.role !== 'user') said.push({ role: 'user', content: '[Write the next line.]' });
     return [{ role: 'system', content: about.filter(Boolean).join('\n\n') }, ...said]
-        // SillyTavern reads macros in it, which a story told elsewhere must not use.
-        .map(({ role, content }) => ({ role, content: content.replaceAll('{{', '{ {') }));
+        .map(({ role, content }) => ({ role, content: harmless(content) }));
 }

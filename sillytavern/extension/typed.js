@@ -32,6 +32,15 @@ export function asText(value) {
 }
 
 /**
+ * Text for a prompt. SillyTavern looks for macros in it more than once: what a value says is none.
+ *
+ * @param {string} text
+ */
+export function harmless(text) {
+    return text.replace(/\{(?=\{)/g, '{ ');
+}
+
+/**
  * What an input shows for a value of that kind.
  *
  * @param {Kind} kind

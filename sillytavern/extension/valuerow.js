@@ -5,7 +5,7 @@
 import { iconButton, make, moment, textButton } from './dom.js';
 import { editor } from './editor.js';
 import { sparkline } from './lines.js';
-import { isTold, tell } from './settings.js';
+import { isTold, settings, tell } from './settings.js';
 import { say } from './strings.js';
 import { PERSON } from './tracker.js';
 import { asText, kindOf, meant } from './typed.js';
@@ -83,7 +83,7 @@ export class ValueRow {
             }, make('i', { class: `fa-solid fa-fw ${this.#open ? 'fa-caret-down' : 'fa-caret-right'}`, 'aria-hidden': 'true' }),
             make('span', {}, this.key),
             told ? make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('toldModel') }) : null),
-            numbers.length > 1 ? sparkline(numbers) : make('span', { class: 'vt-line' }),
+            new Set(numbers).size > 1 ? sparkline(numbers) : make('span', { class: 'vt-line' }),
             editable
                 ? make('button', { type: 'button', class: 'vt-cell', title: say('edit'), 'aria-label': `${say('edit')}: ${this.key}`, onclick: () => this.edit() }, valueShown(this.#value))
                 : make('span', { class: 'vt-cell' }, valueShown(this.#value)),
@@ -128,10 +128,11 @@ export class ValueRow {
         const parts = [];
         if (full.length > 30 || kindOf(this.#value) === 'json') parts.push(make('pre', { class: 'vt-full' }, full));
         if (editable) {
-            const told = make('input', { type: 'checkbox', onchange: (/** @type {any} */ event) => tell(this.#reference, event.target.checked) });
+            const all = settings().inject === 'all';
+            const told = make('input', { type: 'checkbox', disabled: all, onchange: (/** @type {any} */ event) => tell(this.#reference, event.target.checked) });
             told.checked = isTold(this.#reference);
             parts.push(make('div', { class: 'vt-facts' },
-                make('label', { class: 'checkbox_label' }, told, make('span', {}, say('tellModel'))), this.#removal()),
+                make('label', { class: 'checkbox_label', title: all ? say('toldAll') : '' }, told, make('span', {}, say('tellModel'))), this.#removal()),
             make('div', { class: 'vt-macro' }, `${say('macro')} `, make('code', {}, `{{vt::${this.#reference}}}`)));
         }
         if (lines) parts.push(this.#history(lines));

@@ -27,6 +27,7 @@ from tests.sillytavern.browser import Tab, launch, log_in
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.installation import install
 from tests.sillytavern.model import Model
+from tests.sillytavern.panel import Panel, choose
 
 NUMBERS = itertools.count(1)
 
@@ -71,6 +72,29 @@ def tavern(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Ite
         yield tavern
     finally:
         tavern.end()
+
+
+@pytest.fixture(scope="package")
+def parlour(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Iterator[SillyTavern]:
+    """As `tavern`, but its player has the panel open, and the model sets and is told values."""
+    tavern = SillyTavern(tmp_path_factory.mktemp("parlour"), model_url=shared_model.url)
+    choose(tavern, open=True, tool=True, inject="all", depth=0)
+    try:
+        install(tavern.server)
+        tavern.boot()
+        yield tavern
+    finally:
+        tavern.end()
+
+
+@pytest.fixture
+def panel(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
+    """The panel in a page of `parlour`, with a chat of a character of the test's own."""
+    name = f"Guest {next(NUMBERS)}"
+    parlour.create_character(name)
+    tab = open_tab(parlour)
+    tab.open_character(name)
+    return Panel(tab, parlour, name)
 
 
 @pytest.fixture(scope="package")

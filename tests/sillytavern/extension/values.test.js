@@ -1,0 +1,100 @@
+/** How values are called, and what is typed becomes. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { ABSENT, locate, lookUp } from '../../../sillytavern/extension/paths.js';
+import { asInput, asText, harmless, kindOf, meant, read } from '../../../sillytavern/extension/typed.js';
+
+const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
+const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };
+const bearers = [chat, mira];
+
+for (const [path, value] of [
+    ['hp', 5],
+    ['a.b', 'dotted'],
+    ['a.c.0', 1],
+    ['a.c.1.d', null],
+    ['a.c.length', 2],
+    ['mira.hp', 1],
+    ['mira.bag.lamp', true],
+    ['7.hp', 9],
+    ['Mira v.2.hp', 9],
+    ['mira.gone', ABSENT],
+    ['gone', ABSENT],
+    ['', ABSENT],
+    ['a.', ABSENT],
+    ['.a', ABSENT],
+    ['toString', ABSENT],
+    ['a.constructor', ABSENT],
+    ['__proto__', ABSENT],
+    ['hp.toFixed', ABSENT],
+]) {
+    test(`${JSON.stringify(path)} is looked up`, () => {
+        assert.deepEqual(lookUp(bearers, path), value);
+    });
+}
+
+for (const [path, id, keys] of [
+    ['hp', null, ['hp']],
+    ['new', null, ['new']],
+    ['new.one', null, ['new.one']],
+    ['a.new', null, ['a', 'new']],
+    ['a.b', null, ['a.b']],
+    ['a.c.0', null, ['a', 'c', '0']],
+    ['7.hp', '7', ['hp']],
+    ['7.new', '7', ['new']],
+    ['7.bag.new', '7', ['bag', 'new']],
+]) {
+    test(`${path} is written where it is, or would be`, () => {
+        const found = locate(bearers, path);
+        assert.deepEqual([found.bearer.id, found.keys], [id, keys]);
+    });
+}
+
+for (const [kind, typed, found] of [
+    ['text', '5', { value: '5' }],
+    ['text', '', { value: '' }],
+    ['number', ' -1.5e3 ', { value: -1500 }],
+    ['number', '0', { value: 0 }],
+    ['number', '', { problem: 'notANumber' }],
+    ['number', '1,5', { problem: 'notANumber' }],
+    ['number', '0x10', { problem: 'notANumber' }],
+    ['number', 'Infinity', { problem: 'notANumber' }],
+    ['number', '1e999', { problem: 'notANumber' }],
+    ['number', '9007199254740993', { problem: 'notExact' }],
+    ['switch', 'true', { value: true }],
+    ['switch', 'false', { value: false }],
+    ['nothing', 'x', { value: null }],
+    ['json', '[1, "2", null]', { value: [1, '2', null] }],
+    ['json', '[9007199254740993]', { problem: 'notExact' }],
+    ['json', '['.repeat(129) + ']'.repeat(129), { problem: 'tooDeep' }],
+    ['auto', '5', { value: 5 }],
+    ['auto', '"5"', { value: '5' }],
+    ['auto', 'five', { value: 'five' }],
+    ['auto', '9007199254740993', { value: '9007199254740993' }],
+]) {
+    test(`${kind}: ${typed.slice(0, 20)}`, () => {
+        assert.deepEqual(read(kind, typed), found);
+    });
+}
+
+test('what is not JSON is told why', () => {
+    const { problem, error } = read('json', '[1,');
+    assert.equal(problem, 'notJson');
+    assert.ok(error.length > 0);
+});
+
+test('a value that is edited and left as it was is the same value', () => {
+    for (const value of [5, -0.5, '5', '', 'a\nb', true, false, null, [], {}, { b: 1, a: ['2'] }, JSON.parse('{"__proto__": 1}')]) {
+        const kind = kindOf(value);
+        assert.deepEqual(read(kind, asInput(kind, value)), { value });
+    }
+});
+
+test('text is itself, all else is JSON, and neither is a macro', () => {
+    assert.equal(asText('5'), '5');
+    assert.equal(asText({ a: [1] }), '{"a":[1]}');
+    assert.equal(meant('"{{user}}"'), '{{user}}');
+    assert.ok(!harmless('{{{{user}}}}').includes('{{'));
+});

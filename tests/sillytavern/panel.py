@@ -1,0 +1,141 @@
+"""The panel of the extension, as a player uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from playwright.sync_api import Locator
+
+from tests.sillytavern.browser import Tab
+from tests.sillytavern.host import SillyTavern
+
+EXTENSION = "valuetracker-panel"
+
+VALUES = """
+() => Object.fromEntries([...document.querySelectorAll('.vt-own .vt-group')].map((group) => [
+    group.querySelector('.vt-group-title').textContent,
+    Object.fromEntries([...group.querySelectorAll('.vt-row')].map((row) => [
+        row.dataset.key, row.querySelector('.vt-cell').textContent,
+    ])),
+]))
+"""
+STEP = """
+() => document.querySelector('.vt-step').hidden ? null
+    : [document.querySelector('.vt-step-title').textContent,
+        ...[...document.querySelectorAll('.vt-step-list li')].map((one) => one.textContent)]
+"""
+
+
+def choose(tavern: SillyTavern, **settings: Any) -> None:
+    """What the player of a SillyTavern that does not run yet has chosen."""
+    file = tavern.data / "default-user/settings.json"
+    kept = orjson.loads(file.read_bytes())
+    kept.setdefault("extension_settings", {})["valuetracker"] = settings
+    file.write_bytes(orjson.dumps(kept))
+
+
+class Panel:
+    """In a tab. What it shows comes a moment after what was done: wait for it."""
+
+    def __init__(self, tab: Tab, tavern: SillyTavern, character: str) -> None:
+        self.tab = tab
+        self.tavern = tavern
+        self.character = character
+        self.element = tab.page.locator("#vt_panel")
+
+    def open(self) -> None:
+        """From the menu beside the input."""
+        self.tab.page.click("#extensionsMenuButton")
+        self.tab.page.click("#vt_menu")
+        self.element.wait_for()
+
+    def settings(self) -> None:
+        """Open those of SillyTavern's extensions, with this one's; or close them."""
+        drawer = self.tab.page.locator("#rm_extensions_block")
+        shown = drawer.is_visible()
+        self.tab.page.locator("#extensions-settings-button .drawer-toggle").click()
+        if shown:
+            drawer.wait_for(state="hidden")
+        elif not self.tab.page.locator(".vt-settings").is_visible():
+            self.tab.page.locator("#vt_settings .inline-drawer-toggle").click()
+            self.tab.page.locator(".vt-settings").wait_for()
+
+    @property
+    def values(self) -> dict[str, dict[str, str]]:
+        """What is shown of each value, by whose it is."""
+        found: dict[str, dict[str, str]] = self.tab.evaluate(VALUES)
+        return found
+
+    @property
+    def step(self) -> list[str] | None:
+        """What the last step of the story has changed: its title, and a line for each value."""
+        found: list[str] | None = self.tab.evaluate(STEP)
+        return found
+
+    def shows(self, key: str, text: str) -> None:
+        """Wait until it does."""
+        self.tab.wait_until(
+            """([key, text]) => [...document.querySelectorAll('.vt-own .vt-row')].some((row) =>
+                row.dataset.key === key && row.querySelector('.vt-cell').textContent === text)""",
+            [key, text],
+        )
+
+    def shows_not(self, key: str) -> None:
+        self.row(key).wait_for(state="detached")
+
+    def stepped(self, *lines: str) -> None:
+        """Wait until the last step is told in these lines."""
+        self.tab.wait_until(
+            f"(expected) => JSON.stringify(({STEP})()) === JSON.stringify(expected)", list(lines)
+        )
+
+    def status(self, status: str) -> None:
+        """Wait until the connection is so."""
+        self.element.locator(f'.vt-status[data-status="{status}"]').wait_for()
+
+    def row(self, key: str) -> Locator:
+        return self.element.locator(f".vt-own .vt-row[data-key={orjson.dumps(key).decode()}]")
+
+    def edit(self, key: str, text: str, kind: str | None = None) -> None:
+        """Type something else where a value stands."""
+        self.row(key).locator(".vt-cell").click()
+        editor = self.row(key).locator(".vt-editor")
+        if kind is not None:
+            editor.locator(".vt-kind").select_option(kind)
+        field = editor.locator(".vt-input > *")
+        if kind == "switch":
+            field.select_option(text)
+        else:
+            field.fill(text)
+        editor.locator(".vt-primary").click()
+
+    def add(self, key: str, text: str, whose: str = "") -> None:
+        self.element.locator(".vt-add").click()
+        form = self.element.locator(".vt-adding")
+        form.locator("select").first.select_option(whose)
+        form.locator("input").fill(key)
+        form.locator(".vt-input > *").fill(text)
+        form.locator(".vt-primary").click()
+        form.locator(".vt-add").wait_for()
+
+    def checkpoint(self, name: str) -> Locator:
+        return self.element.locator(f".vt-checkpoint[data-name={orjson.dumps(name).decode()}]")
+
+    def kept(self) -> dict[str, Any]:
+        """What the server keeps for the open chat."""
+        chat = self.tab.context_value("chatMetadata")["integrity"]
+        with self.tavern.client(EXTENSION) as client:
+            found: dict[str, Any] = client.get(f"/chats/{chat}/data").json()
+        return found
+
+    def history(self, key: str) -> list[dict[str, Any]]:
+        """What was done to a value of the chat itself, oldest first, but for what followed."""
+        chat = self.tab.context_value("chatMetadata")["integrity"]
+        with self.tavern.client(EXTENSION) as client:
+            found = client.get(f"/chats/{chat}/history", params={"key": key, "order": "asc"})
+        return [item for item in found.json()["items"] if item["op"] != "reconcile"]
+
+    def screenshot(self, name: str = "") -> Path:
+        return self.tab.screenshot(name)

@@ -1,0 +1,156 @@
+"""Macros, slash commands and the values that the model is told, in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sillytavern.conftest import OpenTab, StartTavern
+from tests.sillytavern.model import Model
+from tests.sillytavern.panel import Panel, choose
+
+
+@pytest.fixture
+def kept(panel: Panel) -> Panel:
+    """Some values of a chat, and of its character."""
+    panel.tab.slash("/vt-set hp 50")
+    panel.tab.slash('/vt-set code "5"')
+    panel.tab.slash('/vt-set bag ["lamp", {"coins": 3}]')
+    panel.tab.slash("/vt-set a.b dotted")
+    panel.tab.slash("/vt-set nobody null")
+    panel.add("trick", "{{user}}")
+    panel.add("mood", "wary", whose=panel.character)
+    return panel
+
+
+def test_macros_say_what_a_value_is(kept: Panel, model: Model) -> None:
+    cases = {
+        "{{vt::hp}}": "50",
+        "{{vt::code}}": "5",
+        "{{vt::bag}}": '["lamp",{"coins":3}]',
+        "{{vt::bag.0}}": "lamp",
+        "{{vt::bag.1.coins}}": "3",
+        "{{vt::a.b}}": "dotted",
+        "{{vt::nobody}}": "null",
+        "{{vt::gone}}": "",
+        "{{vt::gone::none}}": "none",
+        "{{vt::gone::a::b}}": "a::b",
+        "{{vt::hp::none}}": "50",
+        "{{vt::constructor::none}}": "none",
+        "{{vt::bag.9::none}}": "none",
+        "{{vt::{{char}}.mood}}": "wary",
+        f"{{{{vt::{kept.character}.mood}}}}": "wary",
+        f"{{{{vt::{kept.character}.hp::none}}}}": "none",
+        "{{vt::trick}}": "{ {user}}",
+    }
+    said = kept.tab.evaluate(
+        "(all) => all.map((one) => SillyTavern.getContext().substituteParams(one))", list(cases)
+    )
+    assert dict(zip(cases, said, strict=True)) == cases
+
+    kept.tab.send("I have {{vt::hp}} left.")
+    assert "I have 50 left." in model.seen
+    assert kept.tab.errors == []
+
+
+def test_commands_read_and_write(kept: Panel) -> None:
+    tab = kept.tab
+    assert tab.slash("/vt-get hp") == "50"
+    assert tab.slash("/vt-get default=none gone") == "none"
+    assert tab.slash("/vt-get bag.1.coins") == "3"
+    assert tab.slash(f'/vt-get key="{kept.character}.mood"') == "wary"
+    assert tab.slash("/vt-inc hp -5") == "45"
+    assert tab.slash("/vt-inc hp") == "46"
+    assert tab.slash("/vt-inc bag.1.coins 2") == "5"
+    assert tab.slash('/vt-set key="long name" some text') == "some text"
+    assert tab.slash(f'/vt-set key="{kept.character}.mood" calm') == "calm"
+    assert tab.slash("/vt-set as=text number 7") == "7"
+    assert tab.slash("/vt-get number | /vt-set piped {{pipe}}") == "7"
+    kept.shows("mood", "calm")
+
+    assert tab.slash("/vt-checkpoint Here") == "Here"
+    tab.slash("/vt-set hp 1")
+    assert '"hp"' in tab.slash("/vt-restore preview=true Here")
+    assert tab.slash("/vt-get hp") == "1"
+    assert tab.slash("/vt-restore Here") == "1"
+    assert tab.slash("/vt-get hp") == "46"
+    kept.checkpoint("Here").wait_for()
+    assert kept.kept() == {
+        "hp": 46,
+        "code": "5",
+        "bag": ["lamp", {"coins": 5}],
+        "a.b": "dotted",
+        "nobody": None,
+        "trick": "{{user}}",
+        "long name": "some text",
+        "number": "7",
+        "piped": 7,
+    }
+    assert tab.errors == []
+
+
+def test_a_command_that_cannot_be_done_says_so(kept: Panel) -> None:
+    toast = kept.tab.page.locator(".toast-warning")
+
+    for command, words in (
+        ("/vt-inc hp much", "“much” is not a number."),
+        ("/vt-inc code", "type"),
+        ("/vt-set", "Say which value."),
+        ("/vt-restore Nowhere", "Checkpoint not found"),
+        ("/vt-checkpoint message=99", "There is no message 99."),
+    ):
+        assert kept.tab.slash(command) == ""
+        toast.filter(has_text=words).first.wait_for()
+
+    assert kept.kept()["hp"] == 50
+    for command in ("get", "set", "inc", "checkpoint", "restore"):
+        help = kept.tab.evaluate(
+            """(name) => SillyTavern.getContext().SlashCommandParser.commands[name].helpString""",
+            f"vt-{command}",
+        )
+        assert f"/vt-{command}" in help
+
+
+def test_the_model_is_told_what_the_player_has_chosen(
+    start_tavern: StartTavern, open_tab: OpenTab, model: Model
+) -> None:
+    tavern = start_tavern(boot=False)
+    choose(tavern, open=True, inject="all", depth=0)
+    tavern.boot()
+    tavern.create_character("Ada")
+    tab = open_tab(tavern)
+    tab.open_character("Ada")
+    kept = Panel(tab, tavern, "Ada")
+    kept.add("hp", "50")
+    kept.add("code", '"5"')
+    kept.add("name", "{{user}} & {{vt::hp}}")
+    kept.add("mood", "wary", whose="Ada")
+    kept.shows("mood", "wary")
+
+    kept.tab.send("Hm.")
+    assert "[Current values]\nhp: 50\ncode: 5" in model.seen
+    # What a value says is never a macro, however often SillyTavern looks for some.
+    assert "name: { {user}} & { {vt::hp}}" in model.seen
+    assert f"{kept.character}.mood: wary" in model.seen
+
+    kept.settings()
+    kept.tab.page.locator(".vt-set-inject").select_option("chosen")
+    kept.tab.page.locator(".vt-set-depth").fill("2")
+    kept.tab.page.locator(".vt-set-depth").press("Tab")
+    kept.tab.page.locator(".vt-set-role").select_option("User")
+    kept.screenshot("settings")
+    kept.settings()
+    kept.row("mood").locator(".vt-key").click()
+    kept.row("mood").get_by_label("Tell the model").check()
+    kept.row("mood").locator(".vt-told").wait_for()
+    kept.tab.send("And now?")
+
+    told = [one for one in model.requests[-1]["messages"] if "[Current values]" in one["content"]]
+    assert told == [{"role": "user", "content": f"[Current values]\n{kept.character}.mood: wary"}]
+    assert model.requests[-1]["messages"].index(told[0]) == len(model.requests[-1]["messages"]) - 3
+    assert kept.tab.errors == []
+
+    kept.settings()
+    kept.tab.page.locator(".vt-set-inject").select_option("off")
+    kept.settings()
+    kept.tab.send("And then?")
+    assert "[Current values]" not in model.seen

@@ -1,0 +1,173 @@
+"""Values follow the story that a player tells: swipes, deletions, branches, in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sillytavern.model import Model, text_of
+from tests.sillytavern.panel import Panel
+
+TOOL = "SetValue"
+
+
+def hit(model: Model, text: str, *, hp: int) -> None:
+    """The next reply sets the hit points, and then says something."""
+    model.call(TOOL, key="hp", value=hp)
+    model.say(text)
+
+
+def swipe(panel: Panel, text: str) -> None:
+    """To a new swipe; where it begins with a call, what it says comes after that."""
+    panel.tab.swipe_right()
+    panel.tab.wait_until(
+        "(text) => SillyTavern.getContext().chat.at(-1).mes === text && rig.resting()", text
+    )
+
+
+def seen_in(model: Model, request: int) -> str:
+    """All text of one of the model's requests."""
+    return "\n".join(map(text_of, model.requests[request]["messages"]))
+
+
+@pytest.fixture
+def fight(panel: Panel, model: Model) -> Panel:
+    """Hit points were 50; the reply to "I strike." has set them to 45."""
+    panel.tab.slash("/vt-set hp 50")
+    hit(model, "You bleed.", hp=45)
+    panel.tab.send("I strike.")
+    panel.shows("hp", "45")
+    return panel
+
+
+def test_a_call_of_the_model_sets_a_value_that_belongs_to_its_reply(
+    fight: Panel, model: Model
+) -> None:
+    assert fight.tab.texts[-1] == "You bleed."
+    assert TOOL in model.tools
+    fight.stepped("The last reply changed", "hp50 → 45")
+    assert fight.kept() == {"hp": 45}
+    by_hand, by_model = fight.history("hp")
+    assert (by_hand["actor"], by_hand["anchor"]) == ("user", None)
+    ids = fight.tab.evaluate(
+        "() => SillyTavern.getContext().chat.map((one) => one.extra.valuetracker.messageId)"
+    )
+    assert (by_model["actor"], by_model["anchor"]["messageId"]) == ("extension", ids[-1])
+    assert len(set(ids)) == len(ids)
+    assert fight.tab.errors == []
+    fight.screenshot()
+
+
+def test_a_new_swipe_begins_with_the_old_value_and_swiping_back_brings_the_other(
+    fight: Panel, model: Model
+) -> None:
+    hit(model, "A scratch.", hp=48)
+    before = len(model.requests)
+    swipe(fight, "A scratch.")
+
+    # One message with two swipes: what was called for the first is not told for the second.
+    assert [len(one["swipes"]) for one in fight.tab.chat] == [1, 1, 1, 2]
+    assert "hp is now 45" not in seen_in(model, before) + seen_in(model, before + 1)
+    assert "hp: 50" in seen_in(model, before)
+    assert "hp: 45" not in seen_in(model, before)
+    fight.shows("hp", "48")
+    fight.stepped("The last swipe changed", "hp45 → 48")
+    fight.screenshot("new swipe")
+    fight.tab.open()
+    fight.tab.open_character(fight.character)
+    fight.stepped("The last reply changed", "hp50 → 48")
+
+    fight.tab.swipe_left()
+    fight.shows("hp", "45")
+    fight.stepped("The last swipe changed", "hp48 → 45")
+
+    fight.tab.swipe_right()
+    fight.shows("hp", "48")
+    assert fight.kept() == {"hp": 48}
+    assert fight.tab.errors == []
+
+
+def test_what_deleted_messages_did_is_undone_and_an_edit_undoes_nothing(
+    fight: Panel, model: Model
+) -> None:
+    length = len(fight.tab.chat)
+    hit(model, "You fall.", hp=10)
+    fight.tab.send("I strike again.")
+    fight.shows("hp", "10")
+    fight.edit("hp", "11")
+    fight.shows("hp", "11")
+    fight.tab.slash("/vt-set follow=true wounds 2")
+    fight.shows("wounds", "2")
+
+    fight.tab.edit(-1, "You fall, hard.")
+    fight.shows("wounds", "2")
+    assert fight.kept() == {"hp": 11, "wounds": 2}
+
+    # The question, what came of the call, and the reply.
+    assert len(fight.tab.chat) - length == 3
+    fight.tab.delete_last(3)
+
+    fight.shows_not("wounds")
+    # What a person has set stays.
+    assert fight.kept() == {"hp": 11}
+    fight.screenshot("deleted")
+    assert fight.tab.errors == []
+
+
+def test_a_reply_made_anew_five_times_counts_once(panel: Panel, model: Model) -> None:
+    panel.tab.slash("/vt-set gold 100")
+    for text in ("You pay.", "You pay again."):
+        model.call(TOOL, key="gold", by=-30)
+        model.say(text)
+    panel.tab.send("I buy a lamp.")
+    panel.shows("gold", "70")
+
+    panel.tab.regenerate()
+    for round in range(4):
+        model.call(TOOL, key="gold", by=-30)
+        model.say(f"You pay, for the {round + 2}. time.")
+        panel.tab.regenerate()
+
+    panel.shows("gold", "70")
+    assert panel.tab.texts[-1] == "You pay, for the 5. time."
+    # The greeting, the question, one call and the reply.
+    assert len(panel.tab.chat) == 4
+    assert panel.kept() == {"gold": 70}
+    assert len([item for item in panel.history("gold") if item["live"]]) == 2
+    panel.screenshot()
+    assert panel.tab.errors == []
+
+
+def test_a_branch_has_the_values_of_its_message_and_goes_its_own_way(
+    fight: Panel, model: Model
+) -> None:
+    origin = fight.tab.chat_id
+    reply = len(fight.tab.chat) - 1
+    hit(model, "You fall.", hp=10)
+    fight.tab.send("I strike again.")
+    fight.shows("hp", "10")
+
+    fight.tab.branch(reply)
+    fight.shows("hp", "45")
+    hit(model, "You dodge.", hp=50)
+    swipe(fight, "You dodge.")
+    fight.shows("hp", "50")
+    fight.tab.swipe_left()
+    fight.shows("hp", "45")
+    fight.screenshot("branch")
+
+    fight.tab.open_chat(origin)
+    fight.shows("hp", "10")
+    assert fight.tab.errors == []
+
+
+def test_a_chat_that_is_renamed_keeps_its_values(fight: Panel) -> None:
+    fight.tab.rename_chat(f"The duel of {fight.character}")
+
+    fight.shows("hp", "45")
+    fight.edit("hp", "44")
+    fight.shows("hp", "44")
+    fight.tab.new_chat()
+    fight.shows_not("hp")
+    fight.tab.open_chat(f"The duel of {fight.character}")
+    fight.shows("hp", "44")
+    assert fight.tab.errors == []

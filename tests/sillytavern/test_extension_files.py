@@ -1,0 +1,76 @@
+"""The files of the extension that no browser is needed for: its texts, and what it may not do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import orjson
+import pytest
+
+EXTENSION = Path(__file__).parents[2] / "sillytavern/extension"
+MODULES = sorted(EXTENSION.glob("*.js"))
+TEXT = re.compile(r"^    (\w+): '((?:[^'\\]|\\.)*)',$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def english() -> dict[str, str]:
+    found = TEXT.findall((EXTENSION / "strings.js").read_text())
+    assert len(found) > 50
+    return dict(found)
+
+
+def test_every_text_is_used_and_every_one_that_is_named_is_there(english: dict[str, str]) -> None:
+    named = set()
+    for file in EXTENSION.glob("*.html"):
+        named.update(re.findall(r"valuetracker\.(\w+)", file.read_text()))
+    for file in MODULES:
+        if file.name != "strings.js":
+            named.update(re.findall(r"'(\w+)'", file.read_text()))
+
+    assert set(english) - named == set()
+    html = "".join(file.read_text() for file in EXTENSION.glob("*.html"))
+    assert set(re.findall(r"valuetracker\.(\w+)", html)) <= set(english)
+    # The words are in strings.js alone.
+    assert re.findall(r">\s*[A-Za-z]", html) == []
+
+
+def test_a_translation_has_every_text_with_its_places(english: dict[str, str]) -> None:
+    manifest = orjson.loads((EXTENSION / "manifest.json").read_bytes())
+    assert manifest["i18n"]
+
+    for file in manifest["i18n"].values():
+        translated = orjson.loads((EXTENSION / file).read_bytes())
+        assert [*translated] == [f"valuetracker.{name}" for name in english]
+        for name, text in english.items():
+            places = re.findall(r"\{\w+\}", text)
+            assert sorted(re.findall(r"\{\w+\}", translated[f"valuetracker.{name}"])) == sorted(
+                places
+            )
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: file.name)
+def test_nothing_is_made_of_html_and_nobody_fetches(file: Path) -> None:
+    text = file.read_text()
+
+    assert not re.search(r"\.(inner|outer)HTML\s*[+=]|insertAdjacentHTML|document\.write", text)
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|\$\(", text)
+    assert len(text.splitlines()) <= 350
+
+
+def test_how_values_are_called_and_typed() -> None:
+    node = shutil.which("node")
+    assert node, "the tests need Node"
+    tests = Path(__file__).parent / "extension/values.test.js"
+
+    run = subprocess.run(
+        [node, "--test", "--test-reporter", "spec", str(tests)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+
+    assert run.returncode == 0, run.stdout
