@@ -414,17 +414,23 @@ def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     """Or what is given back would be more than was taken, and soon there would be no limit."""
+    full = 1_040_000
+    small = b'{"message":"%b"}' % (b"x" * 20_000)
+    large = b'{"message":"%b"}' % (b"x" * 500_000)
+
     with connected(own) as holder, connected(own) as line:
-        holder.send(HELD + b"x")
-        wait_for(lambda: used(own) == LONG)
-        # Too large to be taken without room, but all of it is there already.
-        body = b'{"message":"%b"}' % (b"x" * 500_000)
-        small = b'{"message":"%b"}' % (b"x" * 20_000)
+        holder.send(lines(PING, HOST, b"content-length: %d" % full) + b"x")
+        wait_for(lambda: used(own) == full)
+        # There is no room for it, but all of it has come before it is read no further.
         line.send(post(ROOT + b"/ping", small))
         assert line.answer().status_code == 200
-        line.send(post(ROOT + b"/ping", body))
-        holder.send(b"x" * (LONG - 1))
+        assert shared(own).budget.is_awaited
+        line.send(post(ROOT + b"/ping", large)[:-1])
+        wait_for(lambda: len(shared(own).budget._waiting) == 2)
+        holder.send(b"x" * (full - 1))
         assert holder.answer().status_code == 400
+        wait_for(lambda: used(own) == len(large))
+        line.send(large[-1:])
         assert line.answer().status_code == 200
 
     wait_for(lambda: used(own) == 0)
