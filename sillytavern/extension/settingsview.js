@@ -28,7 +28,10 @@ export function showSettings(tracker, element) {
         part('vt-set-depth').value = depth;
         part('vt-set-role').value = role;
         part('vt-inject-place').hidden = inject === 'off';
+        part('vt-tool-note').hidden = !tool || SillyTavern.getContext().isToolCallingSupported();
     };
     onSettings(update);
+    // SillyTavern's own settings may be others by now.
+    element.addEventListener('click', update);
     update();
 }

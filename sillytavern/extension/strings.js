@@ -101,6 +101,7 @@ export const ENGLISH = {
     openPanel: 'Show values',
     settingTool: 'The model may set values',
     settingToolTip: 'Offers the model a function that sets values. Needs function calling in the settings of the API connection.',
+    settingToolOff: 'Function calling is switched off for this API connection, or it has none.',
     toolCalled: 'Setting a value',
     settingInject: 'Tell the model values',
     injectOff: 'None',

@@ -230,3 +230,15 @@ def test_a_phone_has_room_for_it(open_tab: OpenTab, parlour: SillyTavern) -> Non
     panel.element.locator(".vt-close").tap()
     panel.element.wait_for(state="hidden")
     assert tab.errors == []
+
+
+def test_it_speaks_german(open_tab: OpenTab, parlour: SillyTavern) -> None:
+    parlour.create_character("Ida")
+    tab = open_tab(parlour, locale="de-DE")
+    tab.open_character("Ida")
+    panel = Panel(tab, parlour, "Ida")
+
+    panel.element.get_by_text("Noch keine Werte.").wait_for()
+    assert panel.element.locator(".vt-title").inner_text().split("\n") == ["Werte", "Verbunden"]
+    panel.screenshot()
+    assert tab.errors == []

@@ -57,9 +57,11 @@ def test_a_call_of_the_model_sets_a_value_that_belongs_to_its_reply(
     fight.screenshot()
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["word by word", "at once"])
 def test_a_new_swipe_begins_with_the_old_value_and_swiping_back_brings_the_other(
-    fight: Panel, model: Model
+    fight: Panel, model: Model, streaming: bool
 ) -> None:
+    fight.tab.stream(streaming)
     hit(model, "A scratch.", hp=48)
     before = len(model.requests)
     swipe(fight, "A scratch.")
