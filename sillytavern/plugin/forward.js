@@ -129,13 +129,15 @@ class Forwarder {
             out.on('socket', (given) => {
                 socket = given;
                 heard = given.bytesRead;
-                connected = !given.connecting;
-                given.once('connect', () => { connected = true; });
-                if (body.stream) {
-                    // Not before there is a connection: until then it can be sent elsewhere.
-                    const pipe = () => req.pipe(out);
-                    connected ? pipe() : given.once('connect', pipe);
-                }
+                const begin = () => {
+                    connected = true;
+                    if (body.stream) {
+                        // Not before there is a connection: until then it can be sent elsewhere.
+                        req.pipe(out);
+                    }
+                };
+                // A connection that is used again never says so again.
+                given.connecting ? given.once('connect', begin) : begin();
             });
             out.on('response', (incoming) => {
                 answered = true;

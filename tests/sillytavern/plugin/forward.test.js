@@ -54,6 +54,21 @@ for (const [method, headers, repeated] of REPEATED) {
     });
 }
 
+test('a connection that is used again and again remembers nothing of its requests', async (t) => {
+    const tavern = await attach(t, await openEcho(t));
+    const warnings = [];
+    const listen = (warning) => warnings.push(String(warning));
+    process.on('warning', listen);
+    t.after(() => process.off('warning', listen));
+
+    for (let request = 0; request < 20; request += 1) {
+        assert.equal((await tavern.ask('GET', '/x')).status, 200);
+    }
+    await new Promise(setImmediate);
+
+    assert.deepEqual(warnings, []);
+});
+
 test('a streamed body is not sent again, even with an idempotency key', async (t) => {
     const server = await openForgetful(t);
     const tavern = await attach(t, server);
