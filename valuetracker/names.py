@@ -75,6 +75,13 @@ def check_key(text: str) -> str:
     return text
 
 
+def check_printable(text: str) -> str:
+    """A name that will be shown on a terminal."""
+    if not text or CONTROL.search(text):
+        raise InvalidName("A name must have at least one character, and no control characters.")
+    return check_name(text)
+
+
 def check_name(text: str) -> str:
     if len(text) > NAME_LENGTH:
         raise InvalidName()

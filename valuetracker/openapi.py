@@ -116,9 +116,7 @@ def openapi(sections: Sections) -> dict[str, Any]:
     for section, endpoints in sections.items():
         for endpoint in endpoints:
             for method in endpoint.methods:
-                for path in {PREFIX + endpoint.path} | (
-                    {endpoint.path} if endpoint.at_root else set()
-                ):
+                for path in [PREFIX + endpoint.path] + [endpoint.path] * endpoint.at_root:
                     item = paths.setdefault(path, {})
                     item[method.lower()] = _operation(section, endpoint, method, path, schemas)
     return {

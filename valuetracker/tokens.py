@@ -25,7 +25,7 @@ from filelock import FileLock
 
 from valuetracker.errors import StartupError
 from valuetracker.model import now
-from valuetracker.names import check_extension_id
+from valuetracker.names import check_extension_id, check_printable
 
 NAME = ".tokens.json"
 TOKEN = re.compile(r"vt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
@@ -109,6 +109,7 @@ class TokenFile:
         self, name: str, extensions: tuple[str, ...], read_others: bool, admin: bool
     ) -> tuple[Token, str]:
         """A new token, and the text that is shown once and kept nowhere."""
+        check_printable(name)
         for each in extensions:
             check_extension_id(each)
         id = secrets.token_hex(6)

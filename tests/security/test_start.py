@@ -120,6 +120,8 @@ def test_a_token_is_shown_once_and_listed_without_its_secret(tmp_path: Path) -> 
     "arguments",
     [
         ("--name", "x"),
+        ("--name", "", "--admin"),
+        ("--name", "red\x1b[31m", "--admin"),
         ("--name", "x", "--extension", "../demo"),
         ("--name", "x", "--extension", ""),
         ("--admin",),
