@@ -48,7 +48,6 @@ def refused(bridge: httpx.Client, kind: type[ValueTrackerError], **body: Any) ->
         "{root}/../elsewhere",
         "{root}/a/../../elsewhere",
         "{root}x",
-        "relative",
         "~",
     ],
 )
@@ -64,13 +63,26 @@ def test_nothing_outside_the_roots_is_read_or_written(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("value", [5, "", "  ", "a\0b", "a\nb", "x" * 5_000, ["/"], "\ud800"])
+@pytest.mark.parametrize("value", [5, "", "  ", "a\0b", "a\nb", "/" + "x" * 5_000, ["/"], "/\ud800"])
 def test_what_is_no_path_is_refused(bridge: httpx.Client, value: Any) -> None:
     answer = bridge.post(
         "/st/extension/sync", content=json.dumps({"destination": value, "dry_run": False})
     )
 
     assert outcome(answer) == refused_as(answer, InvalidBody)
+
+
+@pytest.mark.parametrize("which", ["source", "destination"])
+def test_a_path_must_be_absolute(
+    bridge: httpx.Client, sillytavern: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    # As the server inside SillyTavern is started there.
+    monkeypatch.chdir(sillytavern)
+    before = tree(sillytavern)
+
+    refused(bridge, InvalidBody, **{which: "public/scripts/extensions/third-party"})
+
+    assert tree(sillytavern) == before
 
 
 @pytest.mark.parametrize("which", ["source", "destination"])

@@ -173,6 +173,31 @@ def test_a_folder_that_cannot_be_written_to_is_named(sillytavern: Path, folder: 
     assert not (sillytavern / PLUGIN).exists()
 
 
+@pytest.mark.parametrize("link", [EXTENSION, PLUGIN / "bridge.js", EXTENSION / "index.js"])
+def test_where_a_link_is_in_the_way_nothing_is_installed(
+    sillytavern: Path, tmp_path: Path, link: Path
+) -> None:
+    (sillytavern / link).parent.mkdir(parents=True, exist_ok=True)
+    (sillytavern / link).symlink_to(tmp_path)
+    before = tree(sillytavern)
+
+    output = fail("install", sillytavern)
+
+    assert f"{link} is a symbolic link" in output
+    assert tree(sillytavern) == before
+
+
+def test_a_python_that_cannot_be_run_is_told(
+    sillytavern: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(sillytavern / "gone/python"))
+
+    output = fail("install", sillytavern)
+
+    assert "cannot be run" in output
+    assert not (sillytavern / PLUGIN).exists()
+
+
 def test_a_python_that_could_not_run_the_server_is_refused(
     sillytavern: Path, tmp_path: Path
 ) -> None:
@@ -262,9 +287,25 @@ def test_a_configuration_behind_a_link_is_left_to_the_person(
     (sillytavern / "config.yaml").rename(tmp_path / "config.yaml")
     (sillytavern / "config.yaml").symlink_to(tmp_path / "config.yaml")
 
-    fail("install", sillytavern, "--enable-plugins")
+    output = fail("install", sillytavern, "--enable-plugins")
 
+    assert "Set `enableServerPlugins: true` in it yourself" in output
     assert (tmp_path / "config.yaml").read_text() == CONFIG
+
+
+def test_a_configuration_behind_a_link_is_looked_at(sillytavern: Path, tmp_path: Path) -> None:
+    (sillytavern / "config.yaml").unlink()
+    (sillytavern / "config.yaml").symlink_to(tmp_path / "config.yaml")
+
+    off = succeed("install", sillytavern)
+    (tmp_path / "config.yaml").write_text(ENABLED)
+    on = succeed("install", sillytavern, "--enable-plugins")
+
+    assert "--enable-plugins" in off
+    assert "Restart SillyTavern now." in on
+    assert status(sillytavern)["pluginsEnabled"] is True
+    succeed("uninstall", sillytavern)
+    assert (tmp_path / "config.yaml").read_text() == ENABLED
 
 
 def test_plugins_stay_on_while_another_needs_them(sillytavern: Path) -> None:

@@ -7,6 +7,7 @@ These routes speak snake_case, as their callers always did, and stand at the roo
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -175,6 +176,9 @@ def _parse_folder(value: Any) -> Path:
         path = None
     if path is None:
         raise InvalidBody("This is not a path.")
+    # Whoever asks does not know where the server was started.
+    if not os.path.isabs(os.path.expanduser(value)):
+        raise InvalidBody("A path must be absolute.")
     return path
 
 

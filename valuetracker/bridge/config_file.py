@@ -8,26 +8,31 @@ import re
 from typing import Any
 
 from valuetracker.bridge.folders import Folder
-from valuetracker.errors import NotWritable
+from valuetracker.errors import NotWritable, SymlinkRefused
 
 NAME = "config.yaml"
 LINE = re.compile(
     rb"""^(?P<key>["']?enableServerPlugins["']?[ \t]*:[ \t]*)(?P<value>[^\s#]*)""", re.MULTILINE
 )
 WANTED = b"enableServerPlugins: true\n"
+BY_HAND = "Set `enableServerPlugins: true` in it yourself; all else is installed."
 # A file in flow style, or of several documents: a line at its end would be no part of it.
 UNUSUAL = re.compile(rb"\A(\s|#[^\n]*\n)*\{|^(---|\.\.\.)\s*$", re.MULTILINE)
 
 
 def plugins_enabled(folder: Folder) -> bool | None:
     """Whether server plugins are switched on; None if the file does not say."""
-    match = LINE.search(folder.read(NAME) or b"")
+    # Only looked at, so a link is followed: in a container this file is one.
+    match = LINE.search(folder.read(NAME, follow=True) or b"")
     return match["value"].strip(b"\"'").lower() == b"true" if match else None
 
 
 def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     """Switch server plugins on; what is needed to undo it, None if they are on."""
-    text = folder.read(NAME)
+    try:
+        text = folder.read(NAME)
+    except SymlinkRefused as error:
+        raise NotWritable(error.message, hint=BY_HAND) from None
     if text is None:
         folder.write(NAME, WANTED)
         return {"created": WANTED.decode()}
@@ -43,7 +48,7 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     if UNUSUAL.search(text):
         raise NotWritable(
             f"{folder.path / NAME} is written in a way that is not changed here.",
-            hint="Set `enableServerPlugins: true` in it yourself.",
+            hint=BY_HAND,
         )
     added = (b"" if not text or text.endswith(b"\n") else b"\n") + WANTED
     folder.write(NAME, text + added)

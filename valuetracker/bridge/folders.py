@@ -137,12 +137,14 @@ class Folder:
                 if content is not None:
                     yield above + name, content
 
-    def read(self, name: str) -> bytes | None:
-        """What a file holds; None if there is none."""
+    def read(self, name: str, follow: bool = False) -> bytes | None:
+        """What a file holds; None if there is none. A link is refused unless it is followed."""
         with reported(self.path / name):
-            self._refuse_link(name)
+            if not follow:
+                self._refuse_link(name)
+            flags = READ & ~NO_FOLLOW if follow else READ
             try:
-                descriptor = os.open(self._at(name), READ, dir_fd=self._descriptor)
+                descriptor = os.open(self._at(name), flags, dir_fd=self._descriptor)
             except FileNotFoundError:
                 return None
             with open(descriptor, "rb") as file:

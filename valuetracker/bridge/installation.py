@@ -220,6 +220,8 @@ def install(root: Path, enable_plugins: bool = False, force: bool = False) -> In
     before = read_manifest(paths.plugin_dir / "package.json")["version"]
     if before is not None and version_key(before) > version_key(__version__) and not force:
         raise NewerInstalled(f"Version {before} is installed there; this is {__version__}.")
+    # What a look can tell is refused before anything is written.
+    sync_extension(paths, dry_run=True)
     sync = sync_extension(paths, dry_run=False)
     enabled = plugins_enabled(root)
     if enable_plugins and not enabled:
@@ -235,7 +237,10 @@ def check_python(root: Path) -> None:
     # As the plugin runs it, but for what it is to do.
     command = [sys.executable, "-P", "-c", "import valuetracker"]
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=60)
+    try:
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PythonUnusable(f"{sys.executable} cannot be run in {root}: {error}.") from error
     if done.returncode != 0:
         raise PythonUnusable(f"{sys.executable} does not find the package from elsewhere.")
 
