@@ -63,7 +63,9 @@ def test_nothing_outside_the_roots_is_read_or_written(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("value", [5, "", "  ", "a\0b", "a\nb", "/" + "x" * 5_000, ["/"], "/\ud800"])
+@pytest.mark.parametrize(
+    "value", [5, "", "  ", "a\0b", "a\nb", "/" + "x" * 5_000, ["/"], "/\ud800"]
+)
 def test_what_is_no_path_is_refused(bridge: httpx.Client, value: Any) -> None:
     answer = bridge.post(
         "/st/extension/sync", content=json.dumps({"destination": value, "dry_run": False})
