@@ -67,6 +67,28 @@ def test_all_is_well(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
     assert "sync" not in found["paths"]
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_behind_a_login_the_plugin_that_asks_is_there(
+    start_server: StartServer, sillytavern: Path, upstream: FakeSillyTavern, status: int
+) -> None:
+    server = start_server(st_root=(sillytavern,), st_base_url=upstream.url, bridge_secret="s")
+    upstream.answers[f"{PREFIX}/health"] = Said(b"Forbidden", status)
+    upstream.answers["/api/other/health"] = Said(b"Forbidden", status)
+    with server.client() as player:
+        player.headers.update({"x-vt-secret": "s", "x-vt-user": "alice", "x-vt-admin": "true"})
+        install(player)
+
+        found, elsewhere = health(player), health(player, plugin_base="/api/other")
+    with server.client() as stranger:
+        unknown = health(stranger)
+
+    assert (found["status"], found["alerts"]) == ("ok", [])
+    assert (found["plugin"]["ok"], found["plugin"]["status_code"]) == (True, status)
+    assert found["versions"]["plugin"]["remote"] == __version__
+    for each in (elsewhere, unknown):
+        assert (each["status"], each["alerts"]) == ("degraded", ["plugin_health_error"])
+
+
 def test_what_is_not_installed_is_told(bridge: httpx.Client) -> None:
     found = health(bridge)
 

@@ -59,14 +59,19 @@ def user_of(call: Call) -> str:
     return call.caller.user
 
 
+def is_elsewhere(config: Configuration, asked: Mapping[str, Any]) -> bool:
+    """Whether another address is to be asked than the configured one."""
+    base_url, plugin_base = asked.get("base_url"), asked.get("plugin_base")
+    return plugin_base not in (None, config.plugin_base) or (
+        base_url is not None and parse_origin(base_url) != parse_origin(config.base_url)
+    )
+
+
 def check_place(call: Call, config: Configuration, asked: Mapping[str, Any]) -> None:
     """Let only an admin have other addresses asked than the configured ones."""
-    base_url = asked.get("base_url")
-    elsewhere = base_url is not None and parse_origin(base_url) != parse_origin(config.base_url)
-    plugin_base = asked.get("plugin_base")
-    if elsewhere or plugin_base not in (None, config.plugin_base):
-        if base_url is not None:
-            allowed_origin(base_url, config)
+    if is_elsewhere(config, asked):
+        if asked.get("base_url") is not None:
+            allowed_origin(asked["base_url"], config)
         if not call.caller.admin:
             raise AdminRequired("Only an admin may choose what is asked.")
 
@@ -113,6 +118,7 @@ async def get_health(call: Call) -> BridgeHealth:
         call.query.get("base_url"),
         call.query.get("plugin_base"),
         call.query.get("timeout", 3.0),
+        call.caller.is_bridge and not is_elsewhere(config, call.query),
     )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from valuetracker.bridge.configuration import Configuration
+from valuetracker import __version__
+from valuetracker.bridge.configuration import EXTENSION_NAME, Configuration
 from valuetracker.bridge.origins import Origin, allowed_origin
 from valuetracker.bridge.paths import config_record, resolve_paths
 from valuetracker.bridge.records import (
@@ -22,6 +23,8 @@ from valuetracker.bridge.status import extension_status, paths_record
 from valuetracker.bridge.upstream import CSRF_PATH, Answer, Upstream
 from valuetracker.errors import OriginNotAllowed, UpstreamFailed
 
+WANTS_LOGIN = (401, 403)
+
 
 async def probe_health(
     configuration: Configuration,
@@ -29,7 +32,9 @@ async def probe_health(
     base_url: str | None = None,
     plugin_base: str | None = None,
     seconds: float = 3.0,
+    through_plugin: bool = False,
 ) -> BridgeHealth:
+    """What is there; `through_plugin` if the plugin itself has passed the question on."""
     base_url = base_url if base_url is not None else configuration.base_url
     plugin_base = plugin_base if plugin_base is not None else configuration.plugin_base
     origin = allowed_origin(base_url, configuration)
@@ -42,6 +47,16 @@ async def probe_health(
         ping, plugin = await asyncio.gather(
             _ping(origin, token, seconds), probe_plugin(origin, plugin_base, token, seconds)
         )
+    if plugin is not None and through_plugin and plugin["status_code"] in WANTS_LOGIN:
+        # SillyTavern has accounts, and shows a plugin to nobody without one. This one is there:
+        # it asks, and what would have answered is this server.
+        plugin = {
+            **plugin,
+            "ok": True,
+            "error": None,
+            "plugin": EXTENSION_NAME,
+            "version": __version__,
+        }
     alerts = _alerts(configuration, extension, plugin)
     return {
         "status": _status(configuration, ping, plugin, alerts),
