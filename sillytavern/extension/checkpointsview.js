@@ -35,6 +35,14 @@ export class CheckpointsView {
         element.append(this.form, this.problem, this.notice, this.list);
     }
 
+    /** Nothing of a chat that is being left can be clicked any more. */
+    clear() {
+        this.#chat = null;
+        this.#loads += 1;
+        this.#items.clear();
+        place(this.list, []);
+    }
+
     /** @param {any} chat the open one, or null */
     async load(chat) {
         if (chat !== this.#chat) {

@@ -16,6 +16,8 @@ import { ValuesView, groupsOf } from './valuesview.js';
 /** Changes of one moment are drawn once. */
 const SOON_MS = 60;
 const HISTORY_MS = 300;
+/** How often the values of another extension are read while they are shown. */
+const LOOK_MS = 4000;
 const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', regenerate: 'lastRegenerate', restore: 'lastRestore' };
 
 export class Panel {
@@ -30,6 +32,10 @@ export class Panel {
     #whose = '';
     /** @type {string|null} */
     #drawnChat = null;
+    /** Whose values, of which chat, the other rows are. */
+    #seen = '';
+    /** @type {ReturnType<typeof setTimeout>|undefined} */
+    #looking = undefined;
 
     /**
      * @param {import('./tracker.js').Tracker} tracker
@@ -75,7 +81,10 @@ export class Panel {
         tracker.on('moved', () => this.#anew());
         const { eventSource, eventTypes } = SillyTavern.getContext();
         // The open chat is no longer the one that is drawn.
-        eventSource.on(eventTypes.CHAT_CHANGED, () => this.#drawSoon());
+        eventSource.on(eventTypes.CHAT_CHANGED, () => {
+            this.checkpoints.clear();
+            this.#drawSoon();
+        });
         onSettings(() => this.#show());
         this.#show();
     }
@@ -152,11 +161,18 @@ export class Panel {
         this.empty.textContent = say('noChat');
         if (!chat) return;
         if (others) {
-            const { data, instances } = await readOther(vt, this.#whose, chat.id);
-            this.others.clear();
+            const whose = this.#whose;
+            const { data, instances } = await readOther(vt, whose, chat.id);
+            if (whose !== this.#whose || chat !== this.tracker.chat) return;
+            const seen = JSON.stringify([whose, chat.id]);
+            if (seen !== this.#seen) this.others.clear();
+            this.#seen = seen;
             this.others.update(groupsOf(data, instances));
             this.empty.textContent = say('noValuesOther');
             this.empty.hidden = this.others.element.childElementCount > 0;
+            // Nobody tells of what others write.
+            clearTimeout(this.#looking);
+            this.#looking = setTimeout(() => this.#drawSoon(), LOOK_MS);
             return;
         }
         const { data, instances } = chat.snapshot();

@@ -24,11 +24,7 @@ export function startSessions(tracker) {
     tracker.on('status', poke);
 
     const listen = async () => {
-        for (;;) {
-            if (!wanted()) {
-                await new Promise((resolve) => { wake = resolve; });
-                continue;
-            }
+        while (wanted()) {
             try {
                 const { body } = await tracker.vt.request('GET', '/session/pending', { query: { wait: WAIT_SECONDS }, once: true });
                 // Not waited for: the next one may come meanwhile.
@@ -39,9 +35,15 @@ export function startSessions(tracker) {
             }
         }
     };
-    // Without locks (plain http from another machine) each page listens.
-    if (navigator.locks) void navigator.locks.request(LOCK, listen);
-    else void listen();
+    const stand = async () => {
+        for (;;) {
+            if (!wanted()) await new Promise((resolve) => { wake = resolve; });
+            // Without locks (plain http from another machine) each page listens.
+            else if (navigator.locks) await navigator.locks.request(LOCK, listen);
+            else await listen();
+        }
+    };
+    void stand();
 }
 
 /**

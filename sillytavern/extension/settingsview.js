@@ -28,10 +28,13 @@ export function showSettings(tracker, element) {
         part('vt-set-depth').value = depth;
         part('vt-set-role').value = role;
         part('vt-inject-place').hidden = inject === 'off';
-        part('vt-tool-note').hidden = !tool || SillyTavern.getContext().isToolCallingSupported();
+        showNote();
+    };
+    const showNote = () => {
+        part('vt-tool-note').hidden = !settings().tool || SillyTavern.getContext().isToolCallingSupported();
     };
     onSettings(update);
     // SillyTavern's own settings may be others by now.
-    element.addEventListener('click', update);
+    element.addEventListener('pointerover', showNote);
     update();
 }

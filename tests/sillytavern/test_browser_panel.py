@@ -17,7 +17,7 @@ def test_a_player_finds_the_panel_and_keeps_values_in_it(
 
     panel.open()
     panel.status("online")
-    assert "No values yet." in panel.element.inner_text()
+    panel.element.get_by_text("No values yet.").wait_for()
     panel.screenshot("empty")
 
     panel.add("hp", "50")
@@ -157,6 +157,9 @@ def test_the_values_of_other_extensions_can_be_looked_at(panel: Panel) -> None:
     assert other.locator(".vt-row").all_inner_texts() == ["season\nwinter", 'top\n{"kind":"coat"}']
     assert other.locator("button.vt-cell, .vt-add").count() == 0
     panel.screenshot()
+    with panel.tavern.client("outfits") as outfits:
+        outfits.put(f"/chats/{chat}/data", json={"key": "season", "value": "spring"})
+    other.locator(".vt-row[data-key=season] .vt-cell", has_text="spring").wait_for()
     assert panel.tab.errors == []
 
 
