@@ -271,7 +271,8 @@ class Endpoint:
     at_root: bool = False
     # Who may ask (see `gate`): "extension" is whoever has that extension's scope, or may read
     # others if it is a read; "admin" is an admin; "registration" is anybody as long as there
-    # are no tokens, then an admin; "public" is anybody.
+    # are no tokens, then an admin; "own" is a user of SillyTavern with things of their own, or
+    # an admin; "public" is anybody.
     access: str = "extension"
 
     @property

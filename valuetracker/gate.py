@@ -207,7 +207,11 @@ class Gate:
     def permit(self, caller: Caller, purpose: Purpose, extension_id: str) -> None:
         """Refuse what this caller may not do; the names are those of `Endpoint.access`."""
         access = purpose.access
-        if access == "admin" or (access == "registration" and caller.needs_token):
+        if (
+            access == "admin"
+            or (access == "registration" and caller.needs_token)
+            or (access == "own" and not caller.is_bridge)
+        ):
             self._require_admin(caller)
         elif caller.needs_token and access != "public":
             self._require_scope(caller, purpose, extension_id)

@@ -62,6 +62,7 @@ GUARDED: dict[str, tuple[type[ValueTrackerError], ...]] = {
     "public": (),
     "extension": (errors.TokenRequired, errors.ScopeMissing),
     "registration": (errors.TokenRequired, errors.AdminRequired),
+    "own": (errors.TokenRequired, errors.AdminRequired),
     "admin": (errors.TokenRequired, errors.AdminRequired),
 }
 WITH_BODY: tuple[type[ValueTrackerError], ...] = (errors.UnsupportedMediaType,)

@@ -11,6 +11,8 @@ import pytest
 from tests.bridge.conftest import StartServer
 from tests.bridge.folders import tree
 from tests.bridge.worlds import UNREADABLE, read_world, recap_world, write_world
+from tests.conftest import wait_for
+from valuetracker.tokens import TokenFile
 
 
 @pytest.fixture
@@ -124,7 +126,9 @@ def test_a_request_sent_again_makes_no_second_copy(
     assert sorted(path.stem for path in worlds.iterdir()) == ["Copy", "Eldoria"]
 
 
-def test_copying_with_a_checkpoint_is_the_admins(start_server: StartServer, tmp_path: Path) -> None:
+def test_a_user_may_have_their_own_lorebook_copied(
+    start_server: StartServer, tmp_path: Path
+) -> None:
     write_world(tmp_path / "data/alice/worlds", "Hers", recap_world())
     server = start_server(st_data_root=str(tmp_path / "data"), bridge_secret="s")
     with server.client("recap") as library:
@@ -134,4 +138,25 @@ def test_copying_with_a_checkpoint_is_the_admins(start_server: StartServer, tmp_
 
         answer = library.post("/chats/lake/checkpoints", json={"lorebook": "Hers"})
 
-    assert (answer.status_code, answer.json()["code"]) == (403, "admin_required")
+    assert answer.status_code == 201
+    assert len(list((tmp_path / "data/alice/worlds").iterdir())) == 2
+
+
+def test_a_token_for_one_extension_copies_no_lorebook(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    worlds = tmp_path / "data/default-user/worlds"
+    write_world(worlds, "Theirs", recap_world())
+    server = start_server(st_data_root=str(tmp_path / "data"))
+    with server.client("recap") as library:
+        library.post("/register", json={"extensionId": "recap"})
+        library.post("/chats/lake/data", json={"key": "hp", "value": 50})
+        _, token = TokenFile(server.data_dir).create("one", ("recap",), False, False)
+        wait_for(lambda: library.get("/characters").status_code == 401)
+        library.headers["authorization"] = f"Bearer {token}"
+
+        kept = library.post("/chats/lake/checkpoints", json={"lorebook": "Theirs"})
+        copied = library.post("/st/lorebooks/Theirs/clone", json={})
+
+    assert [each.json()["code"] for each in (kept, copied)] == ["admin_required"] * 2
+    assert [path.stem for path in worlds.iterdir()] == ["Theirs"]

@@ -61,7 +61,7 @@ async def create_checkpoint(call: Call) -> Any:
 
     `lorebook` names a lorebook of SillyTavern that is copied in the same step, as
     `POST /st/lorebooks/:name/clone` does; both names are in `state.lorebook`, and the copy's
-    is what validation expects. That is the admin's, and cannot wait for operations.
+    is what validation expects. It cannot wait for operations.
     """
     body = call.body
     wish = checkpoints.Wish(

@@ -54,8 +54,8 @@ async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneW
     """
     if wish.when_ready:
         raise InvalidBody("`lorebook` cannot be copied later: leave `whenReady` out.")
-    if not call.caller.admin:
-        raise AdminRequired("Only an admin may have lorebooks copied.")
+    if not (call.caller.admin or call.caller.is_bridge):
+        raise AdminRequired("Only an admin, or a user of SillyTavern, may have lorebooks copied.")
     config, user = configured(call), user_of(call)
     answered = await call.read(was_answered, call.context.idempotency_key)
     call.reading = None
@@ -142,6 +142,6 @@ ENDPOINTS = [
         raises=(InvalidBody, *LOREBOOK_REFUSALS),
         extension="none",
         at_root=True,
-        access="admin",
+        access="own",
     ),
 ]

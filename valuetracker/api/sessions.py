@@ -86,6 +86,9 @@ async def sync_session(call: Call) -> SessionSync:
     `limit_messages`. `context` is the body that is sent; with `dry_run` it is only shown. A
     reply is also given as a panel shows it. With `chat`, `variables` are that chat's values
     if they are left out, and with `store` those that come back are written to it.
+
+    A SillyTavern with accounts lets nobody in who has not logged in: there, send the session
+    to `/session/sync` from a page.
     """
     body = call.body
     config = configured(call)
