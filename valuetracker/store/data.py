@@ -15,7 +15,7 @@ from valuetracker.errors import DataKeyNotFound
 from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store.changes import Change, RemoveValue, SetValue
 from valuetracker.store.holding import hold, hold_present, look_up
-from valuetracker.store.ledger import Ledger, loading
+from valuetracker.store.ledger import Ledger, answering, loading
 from valuetracker.store.log import At, find_moment, former_values_record, values_at
 from valuetracker.store.operations import merge
 from valuetracker.store.patch import patched
@@ -157,6 +157,13 @@ async def clear_values(tx: Ledger, target: Target) -> Success:
     return {"success": True}
 
 
+async def _present_values(tx: Ledger, target: Target, patch: Any) -> Values:
+    """What a patch that changes nothing is answered with."""
+    holder = await hold_present(tx, target)
+    return values_record(await tx.list_values(holder)) if holder is not None else {}
+
+
+@answering(_present_values)
 async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) -> Values:
     """
     Merge a patch (RFC 7396) into the values.
@@ -197,6 +204,7 @@ async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) 
     return values_record(await tx.list_values(holder))
 
 
+@answering(_present_values)
 async def json_patch_values(tx: Ledger, target: Target, patch: list[Any]) -> Values:
     """
     Apply a JSON Patch (RFC 6902) to the values, all of it or nothing.

@@ -127,8 +127,12 @@ class Extension:
         try:
             written: Written = await self.database.write(job)
         except Withdrawn as withdrawn:
-            # It is undone, because it did nothing but look; its answer stands.
+            # It is undone, because it did nothing but look. Its answer stands, unless that was
+            # a state: the one it looked at is not the one that is left.
+            answers = getattr(verb, "answers", None)
             job = WriteJob(repeat_answer, (withdrawn.answer,), context, status)
+            if answers is not None:
+                job = WriteJob(answers, arguments, context, status)
             written = await self.database.write(job)
         return written
 

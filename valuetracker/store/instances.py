@@ -23,7 +23,7 @@ from valuetracker.store.log import (
     former_values_record,
     instance_at,
 )
-from valuetracker.store.rows import HolderRow, values_record
+from valuetracker.store.rows import DataRow, HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import make_chat, unanchor
 from valuetracker.store.tags import holder_tag
@@ -179,9 +179,14 @@ async def enter_instances_of(tx: Ledger, character_id: str) -> list[HolderRow]:
 
 async def removal_of(tx: Ledger, holder: HolderRow) -> list[Change]:
     """The changes that take an instance away: each of its values, then itself."""
-    # Also what was removed at a place: with that removal gone it must not be back.
-    rows = [row for row in await tx.list_rows(holder) if row.value is not None or row.anchored]
+    rows = await rows_to_remove(tx, holder)
     return [*(RemoveValue(holder, row.key) for row in rows), DropInstance(holder)]
+
+
+async def rows_to_remove(tx: Ledger, holder: HolderRow) -> list[DataRow]:
+    """The keys that go with an instance."""
+    # Also what was removed at a place: with that removal gone it must not be back.
+    return [row for row in await tx.list_rows(holder) if row.value is not None or row.anchored]
 
 
 async def expect_character(tx: Ledger, character_id: str) -> None:

@@ -119,6 +119,16 @@ def loading(loads: Callable[..., tuple[Target, list[str]]]) -> Callable[[Verb], 
     return mark
 
 
+def answering(answers: Callable[..., Any]) -> Callable[[Verb], Verb]:
+    """Say of a verb that answers a state which verb answers for it when it is withdrawn."""
+
+    def mark(verb: Verb) -> Verb:
+        verb.answers = answers  # type: ignore[attr-defined]
+        return verb
+
+    return mark
+
+
 class Ledger:
     """The transaction of writing verbs."""
 

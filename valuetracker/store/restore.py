@@ -21,10 +21,14 @@ from valuetracker.store.changes import (
     SetValue,
 )
 from valuetracker.store.contents import replayed_records
-from valuetracker.store.data import removable_keys
 from valuetracker.store.entries import BASES, EntryRow, Record
 from valuetracker.store.holding import enter_chat, expect, expect_chat
-from valuetracker.store.instances import differs, enter_instances_of, expect_character
+from valuetracker.store.instances import (
+    differs,
+    enter_instances_of,
+    expect_character,
+    rows_to_remove,
+)
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import (
     FormerInstance,
@@ -202,8 +206,8 @@ class Restoration:
             self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
 
     async def _remove_instance(self, holder: HolderRow) -> None:
-        for key in await removable_keys(self._tx, holder):
-            self._changes.append(RemoveValue(holder, key, "restore", "[]"))
+        for row in await rows_to_remove(self._tx, holder):
+            self._changes.append(RemoveValue(holder, row.key, "restore", "[]"))
         self._changed += holder.keys
         self._changes.append(DropInstance(holder))
 
