@@ -81,9 +81,9 @@ class GroupWriter(ABC):
                 else:
                     answer.set_exception(result)
 
-    def _take_group(self, most: int = GROUP_JOBS) -> Group:
+    def _take_group(self) -> Group:
         group: Group = []
-        while self._waiting and len(group) < most:
+        while self._waiting and len(group) < GROUP_JOBS:
             job, answer = self._waiting.popleft()
             # Whoever asked has gone before it was begun: leave it undone.
             if not answer.cancelled():

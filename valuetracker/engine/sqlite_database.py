@@ -15,7 +15,6 @@ import functools
 import os
 import secrets
 import sqlite3
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from valuetracker.engine.connection import (
     drive,
     translate,
 )
-from valuetracker.engine.group import GROUP_JOBS, GroupWriter, Outcome
+from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.migrate import migrate
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
@@ -45,11 +44,6 @@ from valuetracker.errors import DatabaseDamaged, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
-
-# Fewer than this in a group are not worth a second sync; and whoever comes back later than
-# this was not waiting for his turn.
-WORTH_HALVING = 8
-LONGEST_TURN_SECONDS = 0.02
 
 
 @dataclass
@@ -80,9 +74,6 @@ class SQLiteDatabase(GroupWriter):
         # Asked about with every group: as texts, because making paths would cost more.
         self._path_text = str(path)
         self._wal_text = str(wal_of(path))
-        # How long the last commit took to reach the disk, and when its jobs were told.
-        self._sync_seconds = 0.0
-        self._told_at = 0.0
         self._idle_readers: list[Connection] = []
         self._all_readers: list[Connection] = []
         self._reader_places = asyncio.Semaphore(max(1, readers))
@@ -199,9 +190,7 @@ class SQLiteDatabase(GroupWriter):
         back and forth between the threads would cost as much as the writing. Whether the
         connection is to be opened anew.
         """
-        most = self._first_share()
-        while group := self._take_group(most):
-            most = GROUP_JOBS
+        while group := self._take_group():
             try:
                 outcome = self._commit_group(connection, [job for job, _ in group])
             except Exception as error:
@@ -212,25 +201,9 @@ class SQLiteDatabase(GroupWriter):
                 # What is committed is committed, and told; only the answers are lost.
                 outcome.results = [(False, error)] * len(group)
             self._loop.call_soon_threadsafe(self._announce, group, outcome)
-            self._told_at = time.perf_counter()
             if outcome.reopen:
                 return True
         return False
-
-    def _first_share(self) -> int:
-        """
-        How many of those who wait come first, after a while in which nobody did.
-
-        If all who write wait for the same sync, they all come back at once, and the processor
-        rests while the disk works and the disk while the processor does. Two halves that take
-        turns keep both busy. Where a sync takes longer than being told and coming back, one
-        sync for all is better.
-        """
-        waiting = len(self._waiting)
-        away = time.perf_counter() - self._told_at
-        if waiting >= WORTH_HALVING and self._sync_seconds < away < LONGEST_TURN_SECONDS:
-            return (waiting + 1) // 2
-        return GROUP_JOBS
 
     def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         self._check_in_place()
@@ -270,9 +243,7 @@ class SQLiteDatabase(GroupWriter):
                 results.append((False, refusal))
         committed = drive(work.finish())
         self._failpoint.reach("before_commit")
-        began = time.perf_counter()
         connection.execute("COMMIT")
-        self._sync_seconds = time.perf_counter() - began
         return SQLiteOutcome(results, [committed])
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
