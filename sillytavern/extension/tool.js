@@ -51,6 +51,11 @@ export function startTool(tracker) {
         const { chat, deleteLastMessage } = SillyTavern.getContext();
         if (running && type === 'regenerate' && isCall(chat.at(-1))) await deleteLastMessage();
     });
+    // A group deletes them before it begins, and leaves the call of a reply that is gone.
+    eventSource.on(eventTypes.GROUP_WRAPPER_STARTED, async (/** @type {{type: string}} */ { type: round }) => {
+        const { chat, deleteLastMessage } = SillyTavern.getContext();
+        if (round !== 'swipe' && !ASIDE.has(round) && isCall(chat.at(-1))) await deleteLastMessage();
+    });
     // manifest.json names it: what another swipe has called is not part of this one's prompt.
     Object.assign(globalThis, {
         valuetrackerPrompt: (/** @type {any[]} */ chat, /** @type {number} */ _, /** @type {unknown} */ __, /** @type {string} */ of) => {

@@ -237,9 +237,14 @@ class SillyTavern:
         body = {"ch_name": name, "first_mes": first_message, "description": f"{name} is calm."}
         return self._create("/api/characters/create", body).text
 
-    def create_group(self, name: str, *members: str) -> str:
-        """A group of characters, by the names of their files; its id."""
-        created = self._create("/api/groups/create", {"name": name, "members": members})
+    def create_group(self, name: str, *members: str, in_turn: bool = False) -> str:
+        """
+        A group of characters, by the names of their files; its id.
+
+        Who replies is for SillyTavern to choose, unless all do so `in_turn`.
+        """
+        body = {"name": name, "members": members, "activation_strategy": int(in_turn)}
+        created = self._create("/api/groups/create", body)
         return str(created.json()["id"])
 
     def _create(self, path: str, body: dict[str, Any]) -> httpx.Response:

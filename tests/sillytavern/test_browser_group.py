@@ -1,0 +1,116 @@
+"""The panel in a group chat: whose value is whose, and a swipe of one takes back what it did."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.sillytavern.conftest import OpenTab
+from tests.sillytavern.host import SillyTavern
+from tests.sillytavern.model import Model
+from tests.sillytavern.panel import Panel
+
+TOOL = "SetValue"
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def party(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
+    """The panel in a group chat of two, Ann and Ben with a number of their own."""
+    number = next(NUMBERS)
+    members = [parlour.create_character(f"{name} {number}") for name in ("Ann", "Ben")]
+    parlour.create_group(f"Party {number}", *members, in_turn=True)
+    tab = open_tab(parlour)
+    tab.open_group(f"Party {number}")
+    return Panel(tab, parlour, f"Party {number}")
+
+
+def names_in(party: Panel) -> tuple[str, str]:
+    number = party.character.split()[-1]
+    return f"Ann {number}", f"Ben {number}"
+
+
+def calls_in(party: Panel) -> int:
+    """How many messages are about calls of the model."""
+    return sum("Tool calls" in message["mes"] for message in party.tab.chat)
+
+
+def play(party: Panel, model: Model, **hit_points: int) -> None:
+    """The player speaks, and both members reply in turn; each sets its own hit points."""
+    for name, hp in zip(names_in(party), hit_points.values(), strict=True):
+        model.call(TOOL, key="hp", value=hp, character=name)
+        model.say(f"{name} is hit.")
+    party.tab.page.fill("#send_textarea", "Go on, both.")
+    party.tab.page.click("#send_but")
+    party.tab.wait_until(
+        "(text) => SillyTavern.getContext().chat.at(-1).mes === text && rig.resting()",
+        f"{names_in(party)[-1]} is hit.",
+    )
+
+
+def test_values_of_both_members_are_shown_and_a_swipe_takes_back_one_of_them(
+    party: Panel, model: Model
+) -> None:
+    ann, ben = names_in(party)
+    party.add("round", "1")
+    party.add("hp", "50", whose=ann)
+    party.add("hp", "60", whose=ben)
+    party.tab.wait_until("() => document.querySelectorAll('.vt-own .vt-row').length === 3")
+    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "50"}, ben: {"hp": "60"}}
+
+    play(party, model, ann=45, ben=40)
+    party.stepped("The last reply changed", f"{ben}.hp60 → 40")
+    assert party.tab.chat[-1]["name"] == ben
+    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "40"}}
+    party.screenshot("both")
+
+    party.tab.swipe_right()
+    party.stepped("The last swipe changed", f"{ben}.hp40 → 60")
+    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "60"}}
+    party.screenshot("swiped")
+    party.tab.swipe_left()
+    party.stepped("The last swipe changed", f"{ben}.hp60 → 40")
+    said = party.tab.evaluate(
+        "(all) => all.map((one) => SillyTavern.getContext().substituteParams(one))",
+        [f"{{{{vt::{name}.hp}}}}" for name in (ann, ben)],
+    )
+    assert said == ["45", "40"]
+    assert party.tab.errors == []
+
+
+def test_a_call_in_a_swipe_and_a_round_made_anew_count_once(party: Panel, model: Model) -> None:
+    ann, ben = names_in(party)
+    party.add("hp", "50", whose=ann)
+    party.add("hp", "60", whose=ben)
+    play(party, model, ann=45, ben=40)
+    party.stepped("The last reply changed", f"{ben}.hp60 → 40")
+    length = len(party.tab.chat)
+
+    model.call(TOOL, key="hp", value=58, character=ben)
+    model.say("Ben ducks.")
+    party.tab.swipe_right()
+    party.tab.wait_until(
+        "() => SillyTavern.getContext().chat.at(-1).mes === 'Ben ducks.' && rig.resting()"
+    )
+    party.stepped("The last swipe changed", f"{ben}.hp40 → 58")
+    assert party.tab.chat[-1]["name"] == ben
+    assert len(party.tab.chat) == length
+
+    for name, by in ((ann, -1), (ben, -2)):
+        model.call(TOOL, key="hp", by=by, character=name)
+        model.say(f"{name} is grazed.")
+    # SillyTavern goes back to the last call and no further: what Ann said stays, and what it did.
+    party.tab.slash("/regenerate")
+    party.tab.wait_until(
+        "(text) => SillyTavern.getContext().chat.at(-1).mes === text && rig.resting()",
+        f"{ben} is grazed.",
+    )
+    party.stepped("The last reply changed", f"{ben}.hp60 → 58")
+    party.screenshot("anew")
+    assert party.values == {ann: {"hp": "44"}, ben: {"hp": "58"}}
+    assert [message["name"] for message in party.tab.chat if not message["is_system"]][-3:] == [
+        *(ann, ann, ben),
+    ]
+    assert calls_in(party) == 3
+    assert party.tab.errors == []
