@@ -10,6 +10,7 @@
  * `base` is what the server had when it was last seen, if it was (`known`).
  */
 
+import { exactText, holdsBigInt, parseExact } from './exact.js';
 import { ABSENT, equalJson, newId, plainJson } from './json.js';
 
 /** @typedef {import('./ledger.js').Entry} Entry */
@@ -22,6 +23,7 @@ import { ABSENT, equalJson, newId, plainJson } from './json.js';
  * @property {boolean} known whether `base` is known
  * @property {import('./ids.js').Anchor|null} anchor
  * @property {string} actor
+ * @property {Array<'value'|'base'>} [exact] which of them is JSON text: SillyTavern cannot save a BigInt
  */
 /** @typedef {{extensionId: string, id: string, rows: AwayRow[], instances: any[]}} AwayEntry */
 
@@ -62,13 +64,13 @@ export class Away {
                 let kept = entry.rows.find((one) => one.instanceId === instanceId && one.key === name);
                 if (!kept) {
                     kept = { instanceId, key: name, known, anchor: null, actor: 'extension' };
-                    if (known && old !== ABSENT) kept.base = plainJson(old);
+                    if (known && old !== ABSENT) put(kept, 'base', old);
                     entry.rows.push(kept);
                 }
                 kept.anchor = place.anchor;
                 kept.actor = place.actor;
                 delete kept.value;
-                if (after !== ABSENT) kept.value = plainJson(after);
+                if (after !== ABSENT) put(kept, 'value', after);
             }
         }
     }
@@ -83,6 +85,33 @@ export class Away {
 }
 
 /**
+ * @param {AwayRow} row
+ * @param {'value'|'base'} name
+ * @param {any} value
+ */
+function put(row, name, value) {
+    const exact = (row.exact ?? []).filter((one) => one !== name);
+    const asText = holdsBigInt(value);
+    row[name] = asText ? exactText(value) : plainJson(value);
+    if (asText) exact.push(name);
+    if (exact.length) row.exact = exact;
+    else delete row.exact;
+}
+
+/**
+ * The rows of an entry, with their values as they were written.
+ *
+ * @param {AwayEntry|undefined} entry
+ * @returns {AwayRow[]}
+ */
+export function rowsOf(entry) {
+    return (entry?.rows ?? []).map(({ exact = [], ...row }) => {
+        for (const name of exact) if (name in row) row[name] = parseExact(row[name]);
+        return row;
+    });
+}
+
+/**
  * What of an entry is to be written, and what is not since the server has gone on.
  *
  * @param {AwayEntry} entry
@@ -93,7 +122,7 @@ export function settle(entry, theirs) {
     const write = [];
     /** @type {Array<AwayRow & {theirs: any}>} */
     const conflicts = [];
-    for (const row of entry.rows) {
+    for (const row of rowsOf(entry)) {
         const there = theirs(row.instanceId, row.key);
         const mine = 'value' in row ? row.value : ABSENT;
         const base = 'base' in row ? row.base : ABSENT;

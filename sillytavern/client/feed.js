@@ -70,7 +70,7 @@ export class Feed {
             const ended = new Promise((resolve) => {
                 source.addEventListener('change', (message) => {
                     this.#again = AGAIN_MS[0];
-                    this.options.onEvent(JSON.parse(message.data));
+                    this.options.onEvent(this.options.transport.parse(message.data));
                 });
                 for (const name of ['overflow', 'gone']) source.addEventListener(name, () => resolve(name));
                 source.addEventListener('error', () => resolve('error'));
@@ -132,7 +132,7 @@ export class Feed {
                 if (name === 'overflow' || name === 'gone') return name;
                 if (name === 'change') {
                     this.#again = AGAIN_MS[0];
-                    this.options.onEvent(JSON.parse(fields.get('data') ?? '{}'));
+                    this.options.onEvent(this.options.transport.parse(fields.get('data') ?? '{}'));
                 }
             }
         }

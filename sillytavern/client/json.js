@@ -6,6 +6,7 @@
  */
 
 import { ValueTrackerError } from './errors.js';
+import { integer, isKept, sum } from './exact.js';
 
 /** @typedef {{op: string, key?: string, value?: any, by?: number}} Operation */
 
@@ -31,6 +32,10 @@ export function copyJson(value, depth = 0) {
     if (typeof value === 'number') {
         if (!Number.isFinite(value)) throw new TypeError(`${value} is not JSON.`);
         return value;
+    }
+    if (typeof value === 'bigint') {
+        if (!isKept(value)) throw new TypeError(`${value} is too large to be kept.`);
+        return integer(value);
     }
     if (typeof value !== 'object') throw new TypeError(`A ${typeof value} is not JSON.`);
     if (depth >= DEEPEST) throw new TypeError(`The value is nested more than ${DEEPEST} deep, or contains itself.`);
@@ -171,7 +176,7 @@ export function applied(before, { op, value, by = 0 }) {
         case 'remove':
             return ABSENT;
         case 'increment':
-            return of('number', before, 0) + by;
+            return typeof before === 'bigint' ? copyJson(sum(before, by)) : of('number', before, 0) + by;
         case 'append':
             return [...of('array', before, []), copyJson(value)];
         case 'addToSet': {

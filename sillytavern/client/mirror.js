@@ -5,6 +5,7 @@
  * only if nothing can lie between; else the feed does.
  */
 
+import { rowsOf } from './away.js';
 import { ABSENT, copyJson, equalJson, plainJson } from './json.js';
 import { path } from './transport.js';
 import { Instance, Values } from './values.js';
@@ -103,7 +104,7 @@ export class Mirror {
         for (const about of entry?.instances ?? []) {
             if (!session.rows.has(about.id)) session.rows.set(about.id, new Instance(session, about, {}));
         }
-        for (const row of entry?.rows ?? []) {
+        for (const row of rowsOf(entry)) {
             session.rows.get(row.instanceId)?.live.put(row.key, 'value' in row ? copyJson(row.value) : ABSENT);
         }
     }

@@ -6,6 +6,7 @@
  */
 
 import { ServerAwayError, ValueTrackerError } from './errors.js';
+import { exactText } from './exact.js';
 import { newId } from './json.js';
 
 /** @typedef {{status: number, body: any, headers: Headers}} Answer */
@@ -32,12 +33,15 @@ export class Transport {
      * @param {string} options.extensionId
      * @param {number[]} options.retryMs
      * @param {() => Record<string, string>} options.headers
+     * @param {(text: string) => any} [options.parse] reads JSON
      */
-    constructor({ url, extensionId, retryMs, headers }) {
+    constructor({ url, extensionId, retryMs, headers, parse = JSON.parse }) {
         this.url = url.replace(/\/+$/, '');
         this.extensionId = extensionId;
         this.retryMs = retryMs;
         this.headers = headers;
+        // Called with the text alone: `JSON.parse` would take more for a reviver.
+        this.parse = (/** @type {string} */ text) => parse(text);
     }
 
     /**
@@ -56,14 +60,14 @@ export class Transport {
         Object.assign(sent, headers);
         const init = {
             method, headers: sent, keepalive, cache: /** @type {RequestCache} */ ('no-store'),
-            body: body === undefined ? undefined : JSON.stringify(body),
+            body: body === undefined ? undefined : exactText(body),
         };
         const url = this.url + path + search(query);
         const pauses = once ? [] : [...this.retryMs];
         let registered = false;
         for (;;) {
             try {
-                return await answered(url, init);
+                return await answered(url, init, this.parse);
             } catch (error) {
                 if (!(error instanceof ValueTrackerError)) throw error;
                 if (error.code === 'extension_not_registered' && !registered) {
@@ -102,9 +106,10 @@ export class Transport {
 /**
  * @param {string} url
  * @param {RequestInit} init
+ * @param {(text: string) => any} [parse]
  * @returns {Promise<Answer>}
  */
-async function answered(url, init) {
+async function answered(url, init, parse = JSON.parse) {
     let response;
     let text;
     try {
@@ -116,7 +121,7 @@ async function answered(url, init) {
     const { status, headers } = response;
     let body;
     try {
-        body = text === '' ? undefined : JSON.parse(text);
+        body = text === '' ? undefined : parse(text);
     } catch {
         body = undefined;
     }

@@ -10,6 +10,7 @@
 import { Chat } from './chat.js';
 import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError } from './errors.js';
 import { Events } from './events.js';
+import { parseExact } from './exact.js';
 import { Feed, tellTabs } from './feed.js';
 import { newId } from './json.js';
 import { Page } from './page.js';
@@ -18,6 +19,7 @@ import { Transport, path } from './transport.js';
 
 export { Chat, ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError };
 export { Instance } from './values.js';
+export { exactText, isKept, parseExact, sum } from './exact.js';
 
 /** @typedef {import('./values.js').WriteOptions} WriteOptions */
 /** @typedef {import('./ids.js').Anchor} Anchor */
@@ -30,6 +32,7 @@ export { Instance } from './values.js';
  * @property {boolean} [feed] follow changes made elsewhere
  * @property {boolean} [follow] tell the server which messages are visible
  * @property {Record<string, any>} [defaults] what absent keys of a chat are set to
+ * @property {boolean} [exactIntegers] read integers beyond 2^53 as BigInt, not rounded
  * @property {number} [insertionDelayMs]
  * @property {number[]} [retryMs] pauses between the tries of one request
  * @property {[number, number]} [probeMs] first and longest pause between looks for a server that is away
@@ -84,14 +87,14 @@ export class ValueTracker {
     constructor({
         extensionId, url = '/api/plugins/valuetracker', headers = {},
         getContext = /** @type {any} */ (globalThis).SillyTavern?.getContext ?? null,
-        feed = true, follow = true, defaults = {}, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
+        feed = true, follow = true, defaults = {}, exactIntegers = false, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
     }) {
         if (typeof extensionId !== 'string' || !extensionId) throw new TypeError('An extensionId is required.');
         this.#options = { feed, insertionDelayMs, probeMs, plain: Object.keys(headers).length === 0 };
         this.#defaults = { ...defaults };
         this.#page = getContext ? new Page(getContext) : null;
         this.#transport = new Transport({
-            url, extensionId, retryMs,
+            url, extensionId, retryMs, parse: exactIntegers ? parseExact : JSON.parse,
             headers: () => ({ ...this.#page?.getContext().getRequestHeaders?.(), ...headers }),
         });
         this.#owner = {

@@ -3,6 +3,7 @@
  * or taken as the start of a new chat.
  */
 
+import { exactText } from './client/valuetracker.js';
 import { iconButton, make, moment, place, textButton } from './dom.js';
 import { withKeys } from './editor.js';
 import { say } from './strings.js';
@@ -112,7 +113,7 @@ export class CheckpointsView {
     /** @param {any} checkpoint */
     #item(checkpoint) {
         const index = checkpoint.messageId ? this.#chat.messageIndex(checkpoint.messageId) : -1;
-        const shown = JSON.stringify([checkpoint, index]);
+        const shown = exactText([checkpoint, index]);
         const item = this.#items.get(shown) ?? this.#make(checkpoint, index);
         this.#items.set(shown, item);
         return item;

@@ -4,6 +4,7 @@
  * What a command does is a person's edit, unless it is told to follow the last message.
  */
 
+import { exactText } from './client/valuetracker.js';
 import { make } from './dom.js';
 import { ABSENT, lookUp } from './paths.js';
 import { say } from './strings.js';
@@ -166,6 +167,7 @@ async function increment(tracker, named, text) {
     const { path, rest } = parted(named, text);
     const by = rest === '' ? 1 : Number(rest);
     if (!Number.isFinite(by)) throw new Refusal(say('commandNotANumber', { text: rest }));
+    if (Number.isInteger(by) && !Number.isSafeInteger(by)) throw new Refusal(say('notExact'));
     return String(await tracker.increment(path, by, placeOf(named)));
 }
 
@@ -194,6 +196,6 @@ async function createCheckpoint(tracker, named, text) {
 async function restore(tracker, named, text) {
     const chat = openChat(tracker);
     if (!text) throw new Refusal(say('commandNoCheckpoint'));
-    if (isTrue(named.preview)) return JSON.stringify(await chat.checkpoints.diff(text));
+    if (isTrue(named.preview)) return exactText(await chat.checkpoints.diff(text));
     return String((await chat.checkpoints.restore(text)).changed);
 }

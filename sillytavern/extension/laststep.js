@@ -6,6 +6,8 @@
  * belongs to no step.
  */
 
+import { exactText } from './client/valuetracker.js';
+
 /** @typedef {'swipe'|'delete'|'reply'|'regenerate'|'restore'} Step */
 /** @typedef {{instanceId: string|null, key: string, before: any, after: any}} Difference */
 
@@ -93,6 +95,6 @@ export class LastStep {
      * @returns {Difference[]}
      */
     get differences() {
-        return [...this.#changes.values()].filter(({ before, after }) => JSON.stringify(before) !== JSON.stringify(after));
+        return [...this.#changes.values()].filter(({ before, after }) => exactText(before) !== exactText(after));
     }
 }

@@ -48,31 +48,37 @@ export class Lines {
      * @param {string|null} instanceId
      * @param {string} key
      * @param {any} now
-     * @returns {number[]}
+     * @returns {Array<number|bigint>}
      */
     numbers(instanceId, key, now) {
-        const items = this.of(instanceId, key).filter(({ live, after }) => live && typeof after === 'number').reverse();
+        const items = this.of(instanceId, key).filter(({ live, after }) => live && isNumber(after)).reverse();
         const numbers = items.map(({ after }) => after);
         // Where the story was counted again, the last one is another now.
-        if (typeof now === 'number' && numbers.at(-1) !== now) numbers.push(now);
+        if (isNumber(now) && numbers.at(-1) !== now) numbers.push(now);
         return numbers.slice(-POINTS);
     }
 }
 
+/** @param {any} value */
+function isNumber(value) {
+    return typeof value === 'number' || typeof value === 'bigint';
+}
+
 /**
- * @param {number[]} numbers at least two different ones
+ * @param {Array<number|bigint>} exact at least two different ones
  * @returns {SVGElement}
  */
-export function sparkline(numbers) {
+export function sparkline(exact) {
+    const numbers = exact.map(Number);
     const least = Math.min(...numbers);
     const span = Math.max(...numbers) - least;
     const points = numbers.map((number, index) => [
         EDGE + (index * (WIDTH - 2 * EDGE)) / (numbers.length - 1),
-        HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / span,
+        HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / (span || 1),
     ].map((one) => Math.round(one * 10) / 10));
     const [x, y] = /** @type {number[]} */ (points.at(-1));
-    return drawn('svg', { class: 'vt-line', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': numbers.join(', ') },
-        drawn('title', {}, `${say('lineTip', { count: numbers.length })}: ${numbers.join(', ')}`),
+    return drawn('svg', { class: 'vt-line', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': exact.join(', ') },
+        drawn('title', {}, `${say('lineTip', { count: numbers.length })}: ${exact.join(', ')}`),
         drawn('polyline', { points: points.map((point) => point.join(',')).join(' ') }),
         drawn('circle', { cx: x, cy: y, r: 2 }));
 }

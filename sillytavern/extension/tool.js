@@ -10,7 +10,7 @@
 import { ABSENT, lookUp } from './paths.js';
 import { settings } from './settings.js';
 import { say } from './strings.js';
-import { asText } from './typed.js';
+import { asText, kindOf, read } from './typed.js';
 
 export const TOOL = 'SetValue';
 
@@ -157,7 +157,9 @@ async function act(tracker, { key, value, by, character }) {
  * @param {any} value
  */
 function alike(before, value) {
-    const isNumber = before !== ABSENT && typeof before === 'number' && typeof value === 'string'
-        && value.trim() !== '' && Number.isFinite(Number(value));
-    return isNumber ? Number(value) : value;
+    if (before === ABSENT || kindOf(before) !== 'number' || typeof value !== 'string') return value;
+    const found = read('number', value);
+    if ('value' in found) return found.value;
+    const loosely = value.trim() !== '' && found.problem === 'notANumber' ? Number(value) : NaN;
+    return Number.isFinite(loosely) ? loosely : value;
 }

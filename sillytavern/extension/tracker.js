@@ -5,7 +5,7 @@
  * simply nothing to see.
  */
 
-import { ValueTracker } from './client/valuetracker.js';
+import { ValueTracker, sum } from './client/valuetracker.js';
 import { locate } from './paths.js';
 
 /** The values that macros, commands, the model and the player set are this extension's. */
@@ -29,7 +29,7 @@ export class Tracker {
     /** @returns {Promise<void>} */
     async connect() {
         try {
-            this.vt = await ValueTracker.connect({ extensionId: EXTENSION_ID });
+            this.vt = await ValueTracker.connect({ extensionId: EXTENSION_ID, exactIntegers: true });
         } catch (error) {
             this.problem = /** @type {Error} */ (error);
             console.warn('[ValueTracker]', error);
@@ -113,15 +113,16 @@ export class Tracker {
      * @param {string} path
      * @param {number} by
      * @param {any} [options]
-     * @returns {Promise<number>}
+     * @returns {Promise<number|bigint>}
      */
     async increment(path, by, options) {
         const { chat, row, keys } = this.#at(path);
         return await this.#following(options, async () => {
             if (keys.length === 1) return (await row.increment(keys[0], by, options)).value;
-            const sum = Number(keys.reduce((value, key) => value?.[key], row.state) ?? 0) + by;
-            await written(chat, row, keys, sum, options);
-            return sum;
+            const before = keys.reduce((value, key) => value?.[key], row.state) ?? 0;
+            const after = sum(typeof before === 'bigint' ? before : Number(before), by);
+            await written(chat, row, keys, after, options);
+            return after;
         });
     }
 

@@ -3,6 +3,8 @@
  * that is edited stays text.
  */
 
+import { exactText, isKept, parseExact } from './client/valuetracker.js';
+
 /** @typedef {'auto'|'text'|'number'|'switch'|'json'|'nothing'} Kind */
 /** @typedef {{value: any}|{problem: 'notANumber'|'notExact'|'notJson'|'tooDeep', error?: string}} Read */
 
@@ -16,7 +18,7 @@ const DEEPEST = 128;
 export function kindOf(value) {
     if (value === null || value === undefined) return 'nothing';
     if (typeof value === 'string') return 'text';
-    if (typeof value === 'number') return 'number';
+    if (typeof value === 'number' || typeof value === 'bigint') return 'number';
     if (typeof value === 'boolean') return 'switch';
     return 'json';
 }
@@ -28,7 +30,7 @@ export function kindOf(value) {
  * @returns {string}
  */
 export function asText(value) {
-    return typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+    return typeof value === 'string' ? value : exactText(value);
 }
 
 /**
@@ -49,7 +51,7 @@ export function harmless(text) {
  */
 export function asInput(kind, value) {
     if (value === undefined || value === null) return '';
-    if (kind === 'json') return typeof value === 'object' ? JSON.stringify(value, null, 2) : JSON.stringify(value);
+    if (kind === 'json') return exactText(value, typeof value === 'object' ? 2 : undefined);
     return asText(value);
 }
 
@@ -80,14 +82,28 @@ export function read(kind, text) {
  * @returns {Read}
  */
 function readNumber(text) {
-    const value = Number(text);
-    if (!NUMBER.test(text) || !Number.isFinite(value)) return { problem: 'notANumber' };
+    if (!NUMBER.test(text) || !Number.isFinite(Number(text))) return { problem: 'notANumber' };
+    const value = parseExact(text);
     return isExact(value) ? { value } : { problem: 'notExact' };
 }
 
-/** @param {number} value */
+/**
+ * Whether the server keeps just this number.
+ *
+ * @param {number|bigint} value
+ */
 function isExact(value) {
-    return !Number.isInteger(value) || Number.isSafeInteger(value);
+    if (typeof value === 'bigint') return isKept(value);
+    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
+}
+
+/**
+ * @param {any} value
+ * @returns {boolean}
+ */
+function areExact(value) {
+    if (typeof value === 'number' || typeof value === 'bigint') return isExact(value);
+    return value === null || typeof value !== 'object' || Object.values(value).every(areExact);
 }
 
 /**
@@ -96,17 +112,13 @@ function isExact(value) {
  */
 function readJson(text) {
     let value;
-    let exact = true;
     try {
-        value = JSON.parse(text, (_, part) => {
-            if (typeof part === 'number' && !(isExact(part) && Number.isFinite(part))) exact = false;
-            return part;
-        });
+        value = parseExact(text);
     } catch (error) {
         return { problem: 'notJson', error: /** @type {Error} */ (error).message };
     }
-    if (!exact) return { problem: 'notExact' };
-    return depthOf(value) > DEEPEST ? { problem: 'tooDeep' } : { value };
+    if (depthOf(value) > DEEPEST) return { problem: 'tooDeep' };
+    return areExact(value) ? { value } : { problem: 'notExact' };
 }
 
 /**

@@ -2,6 +2,7 @@
  * One value: its name, what it is, the line of its numbers; and behind it, the details.
  */
 
+import { exactText } from './client/valuetracker.js';
 import { iconButton, make, moment, textButton } from './dom.js';
 import { editor } from './editor.js';
 import { sparkline } from './lines.js';
@@ -124,7 +125,7 @@ export class ValueRow {
     /** @returns {Element[]} */
     #details() {
         const { lines, editable } = this.shown;
-        const full = kindOf(this.#value) === 'json' ? JSON.stringify(this.#value, null, 2) : asText(this.#value);
+        const full = kindOf(this.#value) === 'json' ? exactText(this.#value, 2) : asText(this.#value);
         const parts = [];
         if (full.length > 30 || kindOf(this.#value) === 'json') parts.push(make('pre', { class: 'vt-full' }, full));
         if (editable) {

@@ -1,10 +1,20 @@
 /** How values are called, and what is typed becomes. */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
 
-import { ABSENT, locate, lookUp } from '../../../sillytavern/extension/paths.js';
-import { asInput, asText, harmless, kindOf, meant, read } from '../../../sillytavern/extension/typed.js';
+// As it is installed: the client lies in the folder of the extension.
+const installed = mkdtempSync(join(tmpdir(), 'valuetracker-'));
+after(() => rmSync(installed, { recursive: true }));
+cpSync(new URL('../../../sillytavern/extension', import.meta.url), installed, { recursive: true });
+cpSync(new URL('../../../sillytavern/client', import.meta.url), join(installed, 'client'), { recursive: true });
+cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json'));
+
+const { ABSENT, locate, lookUp } = await import(join(installed, 'paths.js'));
+const { asInput, asText, harmless, kindOf, meant, read } = await import(join(installed, 'typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
 const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };
@@ -62,17 +72,26 @@ for (const [kind, typed, found] of [
     ['number', '0x10', { problem: 'notANumber' }],
     ['number', 'Infinity', { problem: 'notANumber' }],
     ['number', '1e999', { problem: 'notANumber' }],
-    ['number', '9007199254740993', { problem: 'notExact' }],
+    ['number', '9007199254740993', { value: 9007199254740993n }],
+    ['number', '-9223372036854775808', { value: -(2n ** 63n) }],
+    ['number', '18446744073709551615', { value: 2n ** 64n - 1n }],
+    ['number', '18446744073709551616', { problem: 'notExact' }],
+    ['number', '9007199254740993.5', { problem: 'notExact' }],
+    ['number', '09007199254740993', { problem: 'notANumber' }],
     ['switch', 'true', { value: true }],
     ['switch', 'false', { value: false }],
     ['nothing', 'x', { value: null }],
     ['json', '[1, "2", null]', { value: [1, '2', null] }],
-    ['json', '[9007199254740993]', { problem: 'notExact' }],
+    ['json', '[9007199254740993, "9007199254740993"]', { value: [9007199254740993n, '9007199254740993'] }],
+    ['json', '{"9007199254740993": -9007199254740993}', { value: { '9007199254740993': -9007199254740993n } }],
+    ['json', '["\\"9007199254740993", 0.1234567890123456789]', { value: ['"9007199254740993', 0.1234567890123456789] }],
+    ['json', '[18446744073709551616]', { problem: 'notExact' }],
     ['json', '['.repeat(129) + ']'.repeat(129), { problem: 'tooDeep' }],
     ['auto', '5', { value: 5 }],
     ['auto', '"5"', { value: '5' }],
     ['auto', 'five', { value: 'five' }],
-    ['auto', '9007199254740993', { value: '9007199254740993' }],
+    ['auto', '9007199254740993', { value: 9007199254740993n }],
+    ['auto', '18446744073709551616', { value: '18446744073709551616' }],
 ]) {
     test(`${kind}: ${typed.slice(0, 20)}`, () => {
         assert.deepEqual(read(kind, typed), found);
@@ -86,7 +105,7 @@ test('what is not JSON is told why', () => {
 });
 
 test('a value that is edited and left as it was is the same value', () => {
-    for (const value of [5, -0.5, '5', '', 'a\nb', true, false, null, [], {}, { b: 1, a: ['2'] }, JSON.parse('{"__proto__": 1}')]) {
+    for (const value of [5, 9007199254740993n, [{ id: 2n ** 63n }, '9007199254740993'], -0.5, '5', '', 'a\nb', true, false, null, [], {}, { b: 1, a: ['2'] }, JSON.parse('{"__proto__": 1}')]) {
         const kind = kindOf(value);
         assert.deepEqual(read(kind, asInput(kind, value)), { value });
     }
