@@ -329,6 +329,17 @@ export class Chat {
             : session.story.follow('asked')));
     }
 
+    /**
+     * After `stale`: the messages of this page are the story, and what another tab has told is taken back.
+     *
+     * @returns {Promise<any>} the report, or null
+     */
+    async insist() {
+        const session = this.#session;
+        session.mayWrite();
+        return await session.run(() => session.story.insist());
+    }
+
     /** @type {Inserts['insertOnce']} */
     insertOnce(index, what) {
         return this.#inserts.insertOnce(index, what);

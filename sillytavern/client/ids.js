@@ -35,6 +35,7 @@ const PROPERTY = 'valuetracker';
  * @typedef {object} Shared
  * @property {{type: string, received: boolean}|null} generation
  * @property {(Anchor & {used: boolean})|null} reserved
+ * @property {number} insisted how often somebody has said that this page is right, not another tab
  */
 
 /** @returns {Shared} */
@@ -42,6 +43,7 @@ export function shared() {
     const page = /** @type {any} */ (globalThis);
     const name = Symbol.for('valuetracker.page');
     page[name] ??= { generation: null, reserved: null };
+    page[name].insisted ??= 0;
     return page[name];
 }
 

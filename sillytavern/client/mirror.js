@@ -190,6 +190,7 @@ export class Mirror {
         }
         if (again) await this.readAgain(source);
         this.#emit(source, changes);
+        if (this.moved) await session.story.look();
     }
 
     /**
@@ -250,10 +251,10 @@ export class Mirror {
             instanceId, key, kept, revision,
             mine: mine === ABSENT ? undefined : plainJson(mine),
             theirs: theirs === ABSENT ? undefined : plainJson(theirs),
-            use: (/** @type {any} */ value) => {
+            use: (/** @type {any} */ value, /** @type {import('./values.js').WriteOptions} */ options) => {
                 const row = session.rows.get(instanceId);
                 if (!row) throw new TypeError('The instance is gone.');
-                return value === undefined ? row.remove(key) : row.set(key, value);
+                return value === undefined ? row.remove(key, options) : row.set(key, value, options);
             },
         });
     }

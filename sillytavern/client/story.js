@@ -3,7 +3,7 @@
  */
 
 import { ServerAwayError, ValueTrackerError } from './errors.js';
-import { chainOf } from './ids.js';
+import { chainOf, shared } from './ids.js';
 import { headersOf } from './transport.js';
 
 const TRIES = 4;
@@ -17,6 +17,10 @@ export class Story {
     #written = false;
     /** Whether a message was left out since a swipe of it is being generated. */
     open = false;
+    /** Whether another tab has gone on in this chat, and our chain would take that back. */
+    #behind = false;
+    /** How often somebody has said that this page is right, as far as we know. */
+    #insisted = shared().insisted;
 
     /** @param {import('./session.js').Session} session */
     constructor(session) {
@@ -42,13 +46,34 @@ export class Story {
         const differs = reason === 'save' ? places !== this.#told.places : texts !== this.#told.texts;
         // SillyTavern empties the chat before it loads it anew; only a deletion means it.
         const emptied = chain.length === 0 && reason !== 'delete' && reason !== 'load';
-        if ((!differs && reason !== 'load') || emptied) return null;
-        const { chain: before, places: same } = this.#told;
+        if ((!differs && reason !== 'load' && reason !== 'insist') || emptied) return null;
+        const before = this.#told;
         this.#told = { chain, places, texts };
         // An edit can only be told from the text before it.
-        if (this.#written && places === same && reason !== 'load') await this.#send(before);
+        if (this.#written && places === before.places && reason !== 'load') await this.#send(before.chain);
         this.#written = false;
-        return await this.tell(chain, reason);
+        const report = await this.tell(chain, reason);
+        if (this.#behind) this.#told = before;
+        return report;
+    }
+
+    /** Somebody else has changed what is visible: whether this tab has fallen behind; in the lane. */
+    async look() {
+        const { session } = this;
+        const { page, follow } = session.owner;
+        if (!page || !follow || session.away || !session.isCurrent()) return;
+        try {
+            await this.#fallsBehind(chainOf(page.messages).chain);
+        } catch (error) {
+            // It is looked at again before a chain is sent.
+            if (error instanceof ServerAwayError) session.lose(error);
+        }
+    }
+
+    /** The messages of this page are the story, whatever another tab has made of it; in the lane. */
+    async insist() {
+        shared().insisted += 1;
+        return await this.follow('insist');
     }
 
     /** Something was written to a message. */
@@ -73,11 +98,7 @@ export class Story {
         const { owner, mirror } = session;
         for (let tries = 1; ; tries++) {
             try {
-                if (mirror.moved && (await this.#hides(chain))) {
-                    // Another tab has gone on in this chat. What this one believes counts when it goes on here.
-                    owner.emit('stale', { reason: 'tab' });
-                    return null;
-                }
+                if (await this.#fallsBehind(chain)) return null;
                 const { body } = await session.callInLane('POST', '/reconcile', {
                     body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.seen }),
                 });
@@ -102,14 +123,24 @@ export class Story {
     }
 
     /**
-     * Whether a chain would undo what somebody else has made visible.
+     * Whether a chain would undo what somebody else has made visible. It stays so until that is no longer
+     * there, the chat is loaded anew, or somebody insists.
      *
      * @param {import('./ids.js').Link[]} chain
      */
-    async #hides(chain) {
-        this.session.mirror.moved = false;
-        const { body } = await this.session.callInLane('POST', '/reconcile', { body: { anchors: chain, dryRun: true } });
-        return body.dormant > 0 || body.revived > 0;
+    async #fallsBehind(chain) {
+        const { session } = this;
+        const { insisted } = shared();
+        let behind = false;
+        if (session.mirror.moved && insisted === this.#insisted) {
+            const { body } = await session.callInLane('POST', '/reconcile', { body: { anchors: chain, dryRun: true } });
+            behind = body.dormant > 0 || body.revived > 0;
+        }
+        this.#insisted = insisted;
+        session.mirror.moved = behind;
+        if (behind !== this.#behind) session.owner.emit('stale', behind ? { reason: 'tab' } : null);
+        this.#behind = behind;
+        return behind;
     }
 
     /** Learns what was changed elsewhere, without waiting for the feed. */

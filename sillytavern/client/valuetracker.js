@@ -366,7 +366,7 @@ export class ValueTracker {
         if (!handlers?.size) {
             if (name === 'error') console.error('[ValueTracker]', argument);
             if (name === 'conflict') console.warn(`[ValueTracker] Conflict at ${argument.key}: ${argument.kept} is kept.`, argument);
-            if (name === 'stale') console.warn('[ValueTracker] Another tab has gone on in this chat; reload it here.');
+            if (name === 'stale' && argument) console.warn('[ValueTracker] Another tab has gone on in this chat; reload it here.');
             return;
         }
         for (const handler of [...handlers]) {

@@ -78,10 +78,15 @@ export class ValueInput {
         return null;
     }
 
+    /** @param {string} text */
+    tell(text) {
+        this.problem.textContent = text;
+        this.problem.hidden = !text;
+    }
+
     /** @param {string} problem */
     complain(problem) {
-        this.problem.textContent = problem;
-        this.problem.hidden = !problem;
+        this.tell(problem);
         this.#input.classList.toggle('vt-wrong', Boolean(problem));
         if (problem) this.#input.focus();
     }

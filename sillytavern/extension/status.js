@@ -4,6 +4,7 @@
 
 import { make, textButton } from './dom.js';
 import { say } from './strings.js';
+import { PERSON } from './tracker.js';
 import { valueShown } from './valuerow.js';
 
 /** How long good news stays. */
@@ -24,7 +25,7 @@ export function showStatus(tracker, element) {
     update();
 }
 
-/** What stands above the values until it is dealt with. One of each kind. */
+/** What stands above the values until it is dealt with. One of each kind; of conflicts, one for each value. */
 export class Notices {
     /** @type {Map<string, any>} */
     #shown = new Map();
@@ -42,26 +43,35 @@ export class Notices {
         };
         tracker.on('status', showAway);
         tracker.on('chat', () => {
-            for (const kind of ['stale', 'conflict', 'error']) this.#drop(kind);
+            for (const kind of [...this.#shown.keys()]) if (kind !== 'moved') this.#drop(kind);
             showAway();
         });
-        tracker.on('stale', () => this.#show('stale', [say('staleNotice'),
-            textButton(say('reload'), () => SillyTavern.getContext().reloadCurrentChat())]));
+        tracker.on('stale', (stale) => {
+            if (stale) this.#stale();
+            else this.#drop('stale');
+        });
         tracker.on('error', (error) => this.#show('error', [say('errorNotice', { error: error.message })], true));
         tracker.on('moved', () => this.#show('moved', [say('movedNotice')], true));
         tracker.on('conflict', (conflict) => this.#conflict(conflict));
     }
 
-    /** @param {{instanceId: string|null, key: string, mine: any, theirs: any, kept: string, use: (value: any) => any}} conflict */
+    #stale() {
+        this.#show('stale', [say('staleNotice'),
+            textButton(say('reload'), () => SillyTavern.getContext().reloadCurrentChat(), { title: say('reloadTip') }),
+            textButton(say('insist'), () => this.tracker.chat?.insist(), { title: say('insistTip') })]);
+    }
+
+    /** @param {{instanceId: string|null, key: string, mine: any, theirs: any, kept: string, use: (value: any, options: any) => any}} conflict */
     #conflict({ instanceId, key, mine, theirs, kept, use }) {
         const other = kept === 'mine' ? theirs : mine;
         const now = kept === 'mine' ? mine : theirs;
         const plain = (/** @type {any} */ value) => valueShown(value).textContent;
-        this.#show('conflict', [
+        const kind = `conflict ${JSON.stringify([instanceId, key])}`;
+        this.#show(kind, [
             say('conflictNotice', { key: this.tracker.reference(instanceId, key), theirs: plain(other), mine: plain(now) }),
             textButton(say('useOther', { value: plain(other) }), () => {
-                this.#drop('conflict');
-                use(other);
+                this.#drop(kind);
+                use(other, PERSON);
             }),
         ], false, true);
     }
@@ -74,7 +84,7 @@ export class Notices {
      */
     #show(kind, content, passing = false, closable = false) {
         this.#drop(kind);
-        const notice = make('div', { class: `vt-notice vt-notice-${kind}`, role: 'status' },
+        const notice = make('div', { class: `vt-notice vt-notice-${kind.split(' ')[0]}`, role: 'status' },
             ...content.map((part) => (typeof part === 'string' ? make('span', {}, part) : part)),
             closable ? textButton(say('close'), () => this.#drop(kind)) : null);
         this.#shown.set(kind, notice);

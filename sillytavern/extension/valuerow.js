@@ -40,6 +40,8 @@ export function valueShown(value) {
 export class ValueRow {
     #value;
     #editing = false;
+    /** What the value was when it began to be edited, and the input. @type {{text: string, input: import('./editor.js').ValueInput}|null} */
+    #edited = null;
     #open = false;
 
     /**
@@ -67,6 +69,9 @@ export class ValueRow {
     update(value) {
         this.#value = value;
         this.#draw();
+        if (this.#editing && this.#edited && this.#edited.text !== exactText(value)) {
+            this.#edited.input.tell(say('changedMeanwhile', { value: valueShown(value).textContent }));
+        }
     }
 
     get #reference() {
@@ -106,6 +111,7 @@ export class ValueRow {
             await this.#row.set(this.key, value, PERSON);
             this.#leave();
         }, () => this.#leave());
+        this.#edited = { text: exactText(this.#value), input };
         this.element.classList.add('vt-editing');
         this.body.replaceChildren(form);
         input.focus();

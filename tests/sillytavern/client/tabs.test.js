@@ -89,18 +89,52 @@ test('a tab that does not know the latest messages does not hide them', async (t
     await reply(one.tavern, one.vt, (state) => { state.hp = 30; });
     await until(() => two.vt.chat.state.hp === 30);
 
-    // The other tab has gone on; this one still shows the story of before.
+    // The other tab has gone on; this one still shows the story of before, and goes on from there.
+    await until(() => stale.length);
     two.tavern.save = async () => {};
     await two.tavern.deleteLast(1);
+    await two.tavern.send('Hm.');
+    await two.tavern.swipe();
 
     assert.deepEqual(stale, [{ reason: 'tab' }]);
     assert.equal((await one.server.ask(one.extensionId, `/chats/${one.vt.chat.id}/data`)).hp, 30);
     await two.tavern.open('Tale');
     assert.equal(two.vt.chat.state.hp, 30);
 
-    // But who goes on there all the same means it.
+    // It shows the latest now: who goes on there means it.
     await two.tavern.deleteLast(2);
     assert.equal(two.vt.chat.state.hp, 40);
+    assert.deepEqual(stale, [{ reason: 'tab' }]);
+});
+
+test('a tab that has fallen behind is told when the other has gone back', async (t) => {
+    const one = await begin(t, { state: { hp: 50 } });
+    const two = await secondTab(t, one);
+    const stale = heard(two.vt, 'stale');
+
+    await reply(one.tavern, one.vt, (state) => { state.hp = 30; });
+    await until(() => stale.length === 1);
+    await one.tavern.deleteLast(2);
+    await until(() => stale.length === 2);
+
+    assert.deepEqual(stale, [{ reason: 'tab' }, null]);
+    assert.equal(two.vt.chat.state.hp, 50);
+    await reply(two.tavern, two.vt, (state) => { state.hp = 20; });
+    await until(() => one.vt.chat.state.hp === 20);
+});
+
+test('who insists that a tab is right has the story of that tab', async (t) => {
+    const one = await begin(t, { state: { hp: 50 } });
+    const two = await secondTab(t, one);
+    const stale = heard(two.vt, 'stale');
+    await reply(one.tavern, one.vt, (state) => { state.hp = 30; });
+    await until(() => stale.length === 1);
+
+    const report = await two.vt.chat.insist();
+
+    assert.deepEqual(report.changed.map((/** @type {any} */ { key, after }) => [key, after]), [['hp', 50]]);
+    assert.deepEqual(stale, [{ reason: 'tab' }, null]);
+    await until(() => one.vt.chat.state.hp === 50);
 });
 
 test('an event that was missed is made up for', async (t) => {

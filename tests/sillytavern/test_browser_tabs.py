@@ -1,0 +1,150 @@
+"""Two tabs with one chat: what both have changed, and the tab that has fallen behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Route
+
+from tests.conftest import wait_for
+from tests.sillytavern.browser import Tab
+from tests.sillytavern.conftest import OpenTab
+from tests.sillytavern.model import Model
+from tests.sillytavern.panel import Panel
+
+TOOL = "SetValue"
+FEED = "**/api/plugins/valuetracker/events?*"
+
+
+@contextmanager
+def slow_feed(tab: Tab) -> Iterator[None]:
+    """What others change is on its way to the tab, and arrives when this ends."""
+    waiting: list[Route] = []
+    tab.page.route(FEED, lambda route: waiting.append(route))
+    try:
+        yield
+    finally:
+        for route in waiting:
+            route.continue_()
+        tab.page.unroute(FEED)
+
+
+def notices(panel: Panel, kind: str) -> list[str]:
+    """What they say, without their buttons."""
+    return panel.element.locator(f".vt-notice-{kind} > span").all_inner_texts()
+
+
+def reply(panel: Panel, model: Model, text: str, *, hp: int) -> None:
+    model.call(TOOL, key="hp", value=hp)
+    model.say(text)
+    panel.tab.send("Go on.")
+    panel.tab.wait_until(
+        "(text) => SillyTavern.getContext().chat.at(-1).mes === text && rig.resting()", text
+    )
+
+
+@pytest.fixture
+def second(panel: Panel, open_tab: OpenTab) -> Panel:
+    """The same chat in another tab of the browser; hit points are 50, and there is some gold."""
+    panel.add("hp", "50")
+    panel.add("gold", "7")
+    panel.tab.save()
+    return Panel(open_tab(panel.tavern, beside=panel.tab), panel.tavern, panel.character)
+
+
+def test_a_value_that_two_tabs_change_at_once_can_be_chosen(panel: Panel, second: Panel) -> None:
+    with slow_feed(second.tab):
+        second.tab.open_character(panel.character)
+        second.shows("gold", "7")
+        panel.edit("hp", "49")
+        panel.edit("gold", "8")
+        wait_for(lambda: panel.kept() == {"hp": 49, "gold": 8})
+        second.edit("hp", "48")
+        second.edit("gold", "9")
+        wait_for(lambda: panel.kept() == {"hp": 48, "gold": 9})
+        assert notices(second, "conflict") == []
+
+    # Who was later is told, of each value, what the other has made of it and what it is.
+    second.element.locator(".vt-notice-conflict").nth(1).wait_for()
+    assert notices(second, "conflict") == [
+        "“hp” was also changed elsewhere, to 49. It is 48 now.",
+        "“gold” was also changed elsewhere, to 8. It is 9 now.",
+    ]
+    second.screenshot("conflicts")
+    second.shows("hp", "48")
+    panel.shows("hp", "48")
+    panel.shows("gold", "9")
+
+    second.element.get_by_text("Use 49").click()
+    second.shows("hp", "49")
+    panel.shows("hp", "49")
+    second.element.locator(".vt-notice-conflict").get_by_text("Close").click()
+    second.element.locator(".vt-notice-conflict").wait_for(state="detached")
+    wait_for(lambda: panel.kept() == {"hp": 49, "gold": 9})
+    # A person has chosen: no swipe takes it back.
+    assert [one["anchor"] for one in panel.history("hp")] == [None] * 4
+    assert notices(panel, "conflict") == []
+    assert panel.tab.errors == second.tab.errors == []
+
+
+def test_who_edits_a_value_sees_that_it_is_changed_elsewhere_meanwhile(
+    panel: Panel, second: Panel
+) -> None:
+    second.tab.open_character(panel.character)
+    second.shows("hp", "50")
+    second.row("hp").locator(".vt-cell").click()
+    second.row("hp").locator("input").fill("48")
+
+    panel.edit("hp", "49")
+
+    second.row("hp").get_by_text("It was changed meanwhile, and is 49 now.").wait_for()
+    assert second.row("hp").locator("input").input_value() == "48"
+    second.row("hp").locator(".vt-primary").click()
+    second.shows("hp", "48")
+    panel.shows("hp", "48")
+    assert panel.tab.errors == second.tab.errors == []
+
+
+def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
+    panel: Panel, second: Panel, model: Model
+) -> None:
+    second.tab.open_character(panel.character)
+    second.shows("hp", "50")
+    reply(panel, model, "You bleed.", hp=45)
+    panel.shows("hp", "45")
+
+    # At once, and before the player has done anything there.
+    second.shows("hp", "45")
+    stale = second.element.locator(".vt-notice-stale")
+    stale.wait_for()
+    assert notices(second, "stale") == [
+        "This chat went on in another tab. The values are those of there."
+    ]
+    second.screenshot("stale")
+    stale.get_by_text("Reload").click()
+    stale.wait_for(state="detached")
+    second.tab.wait_until("() => SillyTavern.getContext().chat.at(-1).mes === 'You bleed.'")
+    second.shows("hp", "45")
+
+    # Who writes there all the same.
+    reply(panel, model, "You fall.", hp=10)
+    stale.wait_for()
+    second.tab.send("Hm.")
+    second.tab.swipe_right()
+    assert panel.kept() == {"hp": 10, "gold": 7}
+    panel.shows("hp", "10")
+    assert notices(panel, "stale") == []
+
+    # And means it.
+    stale.get_by_text("Go on here").click()
+    stale.wait_for(state="detached")
+    second.shows("hp", "45")
+    panel.shows("hp", "45")
+    panel.element.locator(".vt-notice-stale").wait_for()
+    second.tab.send("Then so be it.")
+    assert notices(second, "stale") == []
+    # A chain of a moment ago is refused and told anew; the browser itself writes that in red.
+    told = [error for error in second.tab.errors if "412 (Precondition Failed)" not in error]
+    assert panel.tab.errors == told == []
