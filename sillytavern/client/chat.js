@@ -2,10 +2,12 @@
  * The handle of an open chat, as an author sees it. It is good until the chat changes.
  */
 
+import { Branches, Checkpoints } from './checkpoints.js';
 import { ValueTrackerError } from './errors.js';
+import { swipeIndex } from './ids.js';
 import { Inserts } from './inserts.js';
 import { newId, plainJson } from './json.js';
-import { Branches, Checkpoints, Operations, Processed, Series } from './records.js';
+import { Operations, Processed, Series } from './records.js';
 import { path } from './transport.js';
 import { Instance, Values } from './values.js';
 
@@ -99,6 +101,15 @@ export class Chat {
     /** What this chat is a branch of. @returns {any} */
     get origin() {
         return this.#session.opened?.origin ?? null;
+    }
+
+    /**
+     * The checkpoint that this load began a branch with; `differs` where its messages are not those of then.
+     *
+     * @returns {import('./branching.js').Begun|null}
+     */
+    get begun() {
+        return this.#session.begun;
     }
 
     /** @returns {string[]} */
@@ -285,6 +296,18 @@ export class Chat {
     /** @param {number} index */
     swipeId(index) {
         return this.#session.anchorOf(index).swipe;
+    }
+
+    /**
+     * Which swipe of a message has an id; −1 if it is gone.
+     *
+     * @param {number} index
+     * @param {string} swipeId
+     */
+    swipeIndex(index, swipeId) {
+        this.#session.mayRead();
+        const message = this.#session.owner.page?.messages[index];
+        return message ? swipeIndex(message, swipeId) : -1;
     }
 
     /**

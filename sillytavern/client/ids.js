@@ -35,6 +35,7 @@ const PROPERTY = 'valuetracker';
  * @typedef {object} Shared
  * @property {{type: string, received: boolean}|null} generation
  * @property {(Anchor & {used: boolean})|null} reserved
+ * @property {{parent: string, extensionId: string, checkpoint: string}|null} [branching] what the next branch of a chat is to begin with
  * @property {number} insisted how often somebody has said that this page is right, not another tab
  */
 
@@ -247,6 +248,18 @@ export function hashText(text) {
     high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
     low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
     return (4294967296 * (2097151 & low) + (high >>> 0)).toString(36);
+}
+
+/**
+ * Which of a message's swipes has an id.
+ *
+ * @param {Message} message
+ * @param {string} swipeId
+ * @returns {number} −1 if none has
+ */
+export function swipeIndex(message, swipeId) {
+    if (!Array.isArray(message.swipes)) return kept(message.extra).swipeId === swipeId ? 0 : -1;
+    return message.swipes.findIndex((_, index) => kept(message.swipe_info?.[index]?.extra).swipeId === swipeId);
 }
 
 /**

@@ -5,8 +5,10 @@
  * replaced: SillyTavern would not know of it. Only properties of it are set.
  */
 
-import { chainOf, identify } from './ids.js';
+import { chainOf, identify, shared } from './ids.js';
 import { newId } from './json.js';
+
+/** What a branch is to begin with: a checkpoint of one extension. @typedef {{extensionId: string, name: string}} Began */
 
 const PROPERTY = 'valuetracker';
 const SAVE_AFTER_MS = 1_000;
@@ -49,7 +51,7 @@ export class Page {
     /**
      * What the library keeps in the chat's metadata, for all extensions.
      *
-     * @returns {{chatId?: string, parent?: string, branchedAt?: string, away?: any[]}}
+     * @returns {{chatId?: string, parent?: string, branchedAt?: string, checkpoint?: Began, away?: any[]}}
      */
     kept() {
         const { chatMetadata } = this.getContext();
@@ -62,7 +64,7 @@ export class Page {
      * SillyTavern keeps `integrity` on a rename and gives a branch a new one, but copies
      * everything else: a copy of it that differs is the parent's.
      *
-     * @returns {{file: string, id: string, parent?: string, branchedAt?: string}|null}
+     * @returns {{file: string, id: string, parent?: string, branchedAt?: string, checkpoint?: Began}|null}
      */
     identify() {
         const current = this.current();
@@ -76,13 +78,22 @@ export class Page {
                 kept.parent = kept.chatId;
                 const last = this.messages.at(-1);
                 kept.branchedAt = last ? identify(last, { last: true }).messageId : undefined;
+                const { branching } = shared();
+                delete kept.checkpoint;
+                if (branching?.parent === kept.parent) kept.checkpoint = { extensionId: branching.extensionId, name: branching.checkpoint };
             }
             kept.chatId = id;
             this.saveSoon(0);
         } else if (changed) {
             this.saveSoon(0);
         }
-        return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt };
+        return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt, checkpoint: kept.checkpoint };
+    }
+
+    /** The branch has begun with its checkpoint. */
+    begun() {
+        delete this.kept().checkpoint;
+        this.saveSoon(0);
     }
 
     /**

@@ -1,11 +1,10 @@
 /**
- * What a chat has beside its values: series, processed ids, operations, checkpoints, branches.
+ * What a chat has beside its values: series, processed ids, operations.
  *
  * Each is a thin face of the routes; `call` guards, orders and sends.
  */
 
 import { ValueTrackerError } from './errors.js';
-import { newId } from './json.js';
 import { path } from './transport.js';
 
 /** @typedef {import('./values.js').WriteOptions} WriteOptions */
@@ -233,106 +232,6 @@ export class Operations {
      */
     #write(method, route, body) {
         return this.#session.write(method, route, body, { anchor: null });
-    }
-}
-
-/** Names for moments of a chat, to return to. */
-export class Checkpoints {
-    #session;
-
-    /** @param {Session} session */
-    constructor(session) {
-        this.#session = session;
-    }
-
-    /**
-     * Names the state as it is, or as of a message.
-     *
-     * @param {{name?: string, message?: number, messageId?: string, expect?: any, meta?: any, lorebook?: any, whenReady?: boolean}} [about]
-     * @returns {Promise<any>}
-     */
-    async create({ message, ...about } = {}) {
-        const messageId = message === undefined ? about.messageId : this.#session.anchorOf(message).messageId;
-        return await this.#session.write('POST', '/checkpoints', { ...about, messageId }, { anchor: null });
-    }
-
-    /** @returns {Promise<any[]>} */
-    list() {
-        return this.#session.read('/checkpoints');
-    }
-
-    /**
-     * @param {string} name
-     * @returns {Promise<any>}
-     */
-    get(name) {
-        return this.#session.read(path('checkpoints', name));
-    }
-
-    /**
-     * @param {string} name
-     * @returns {Promise<{success: boolean}>}
-     */
-    remove(name) {
-        return this.#session.write('DELETE', path('checkpoints', name), undefined, { anchor: null });
-    }
-
-    /**
-     * What differs between then and now.
-     *
-     * @param {string} name
-     * @returns {Promise<Array<{key: string, before?: any, after?: any, instanceId?: string|null, space?: string}>>}
-     */
-    diff(name) {
-        return this.#session.read(`${path('checkpoints', name)}/diff`);
-    }
-
-    /**
-     * @param {string} name
-     * @param {any} [actual]
-     * @returns {Promise<{success: boolean, validated: boolean, errors: string[], warnings: string[]}>}
-     */
-    validate(name, actual) {
-        const body = actual === undefined ? {} : { actual };
-        return this.#session.write('POST', `${path('checkpoints', name)}/validate`, body, { anchor: null });
-    }
-
-    /**
-     * @param {string} name
-     * @param {{dryRun?: boolean}} [options]
-     * @returns {Promise<{success: boolean, errors: string[], warnings: string[], revision: number, changed: number}>}
-     */
-    async restore(name, { dryRun = false } = {}) {
-        const report = await this.#session.write('POST', `${path('checkpoints', name)}/restore`, { dryRun }, { anchor: null });
-        if (!dryRun) await this.#session.readAgain('restore');
-        return report;
-    }
-}
-
-/** Chats that began as this one. */
-export class Branches {
-    #session;
-
-    /** @param {Session} session */
-    constructor(session) {
-        this.#session = session;
-    }
-
-    /**
-     * @param {{chatId?: string, message?: number, messageId?: string, checkpoint?: string, revision?: number}} [about]
-     * @returns {Promise<{chatId: string, parent: string, parentRevision: number, rows: any, instances: Record<string, string>}>}
-     */
-    async create({ chatId = newId(), message, messageId, checkpoint, revision } = {}) {
-        const from = {
-            messageId: message === undefined ? messageId : this.#session.anchorOf(message).messageId, checkpoint, revision,
-        };
-        const body = Object.values(from).some((value) => value !== undefined) ? { chatId, from } : { chatId };
-        return await this.#session.write('POST', '/branches', body, { anchor: null });
-    }
-
-    /** @returns {Promise<{chatId: string, ancestors: any[], branches: any[]}|null>} */
-    lineage() {
-        return this.#session.read('/lineage');
     }
 }
 

@@ -7,6 +7,7 @@
  */
 
 import { Away } from './away.js';
+import { beginBranch, settleBranch } from './branching.js';
 import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js';
 import { hasMessage, identify, placeNow } from './ids.js';
 import { Mirror } from './mirror.js';
@@ -33,13 +34,15 @@ import { Values } from './values.js';
  */
 /** @typedef {{chatId: string, operations: any[], actor: string, key: string}} Late */
 /** A route below the chat's, or one of its own. @typedef {string|{from: string}} Route */
-/** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string}} Which */
+/** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string, checkpoint?: import('./page.js').Began}} Which */
 
 export class Session {
     /** @type {Map<string|null, Values>} */
     rows = new Map();
     /** @type {any} what `open` answered */
     opened = null;
+    /** What this load began a branch with. @type {import('./branching.js').Begun|null} */
+    begun = null;
     /** @type {string|null} */
     token = null;
     away = false;
@@ -259,15 +262,27 @@ export class Session {
         return await this.run(async () => {
             try {
                 if (this.away) throw new ServerAwayError('it has not come back yet.');
-                this.mirror.take(await this.open());
-                await move(this);
-                await this.story.follow('load');
+                await this.#take([]);
             } catch (error) {
                 if (!(error instanceof ServerAwayError)) throw error;
                 if (!this.away) this.lose(error);
                 if (this.opened === null) this.mirror.takeKept(this.findKept(), this.defaults);
             }
         });
+    }
+
+    /**
+     * Opens the chat, brings what was kept, and tells which messages are visible.
+     *
+     * @param {Array<{instanceId: string|null, key: string}>} except keys that are ours to keep
+     */
+    async #take(except) {
+        const begun = await beginBranch(this);
+        this.mirror.take(await this.open(), except);
+        this.away = false;
+        await move(this);
+        const report = await this.story.follow('load');
+        if (begun) await settleBranch(this, begun, report);
     }
 
     /** @param {unknown} error */
@@ -283,11 +298,7 @@ export class Session {
             try {
                 for (const late of this.saver.unanswered) await sendLate(this.owner.transport, late);
                 this.saver.unanswered = [];
-                const body = await this.open();
-                this.mirror.take(body, this.findKept()?.rows ?? []);
-                this.away = false;
-                await move(this);
-                await this.story.follow('load');
+                await this.#take(this.findKept()?.rows ?? []);
             } catch (error) {
                 this.away = true;
                 if (error instanceof ServerAwayError) this.owner.lost(error);

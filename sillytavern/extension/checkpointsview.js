@@ -11,6 +11,8 @@ import { valueShown } from './valuerow.js';
 
 const OFFERED_MESSAGES = 50;
 const LONGEST_EXCERPT = 40;
+/** SillyTavern's branches. */
+const BOOKMARKS = '/scripts/bookmarks.js';
 
 export class CheckpointsView {
     /** @type {any} */
@@ -34,6 +36,9 @@ export class CheckpointsView {
         this.list = make('div', { class: 'vt-checkpoints' });
         this.notice = make('div', { class: 'vt-faint' });
         element.append(this.form, this.problem, this.notice, this.list);
+        tracker.on('chat', (chat) => {
+            if (chat?.begun?.differs) toastr.info(say('branchDiffers', { name: chat.begun.checkpoint }), say('checkpoints'), { escapeHtml: true });
+        });
     }
 
     /** Nothing of a chat that is being left can be clicked any more. */
@@ -91,7 +96,7 @@ export class CheckpointsView {
 
     async #create() {
         await this.#try(async (chat) => {
-            await chat.checkpoints.create({ name: this.name.value.trim() || undefined, message: Number(this.message.value) });
+            await createCheckpoint(chat, Number(this.message.value), this.name.value.trim());
             this.name.value = '';
             this.#picked = '';
         });
@@ -133,7 +138,7 @@ export class CheckpointsView {
                 make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
                     make('small', { class: 'vt-faint' }, [ready ? place : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
                 ready ? iconButton('fa-clock-rotate-left', say('restore'), () => this.#preview(name, preview), 'vt-restore') : null,
-                ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(messageId), 'vt-branch') : null,
+                ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(checkpoint), 'vt-branch') : null,
                 iconButton('fa-trash-can', say('removeCheckpoint'), () => this.#try((chat) => chat.checkpoints.remove(name)), 'vt-remove')),
             preview);
     }
@@ -165,16 +170,48 @@ export class CheckpointsView {
         }
     }
 
-    /** @param {string} messageId */
-    async #branch(messageId) {
-        const index = this.#chat.messageIndex(messageId);
+    /** @param {any} checkpoint */
+    async #branch({ name, messageId, meta }) {
+        const chat = this.#chat;
+        const index = chat.messageIndex(messageId);
         if (index < 0) {
             this.#complain(say('branchGone'));
             return;
         }
-        // SillyTavern makes the chat; its values as of that message come with it.
-        await SillyTavern.getContext().executeSlashCommandsWithOptions(`/branch-create ${index}`);
+        const end = chat.branches.beginNextWith(name);
+        try {
+            await makeBranch(index, meta?.swipe ? chat.swipeIndex(index, meta.swipe) : -1);
+        } finally {
+            end();
+        }
     }
+}
+
+/**
+ * SillyTavern makes the chat; its message shows the swipe of the checkpoint, if that is still there.
+ *
+ * @param {number} index
+ * @param {number} swipe
+ */
+async function makeBranch(index, swipe) {
+    const { chat, executeSlashCommandsWithOptions } = SillyTavern.getContext();
+    const another = swipe >= 0 && swipe !== (chat[index].swipe_id ?? 0);
+    // No command takes a swipe. Older versions of SillyTavern have no way at all, and show that of now.
+    const { branchChat } = another ? await import(BOOKMARKS).catch(() => ({})) : {};
+    if (branchChat) await branchChat(index, { swipeId: swipe });
+    else await executeSlashCommandsWithOptions(`/branch-create ${index}`);
+}
+
+/**
+ * A checkpoint as of a message, which remembers the swipe that is visible.
+ *
+ * @param {any} chat
+ * @param {number} message
+ * @param {string} name
+ * @returns {Promise<{name: string}>}
+ */
+export async function createCheckpoint(chat, message, name) {
+    return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
 }
 
 /**

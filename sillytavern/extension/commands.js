@@ -4,6 +4,7 @@
  * What a command does is a person's edit, unless it is told to follow the last message.
  */
 
+import { createCheckpoint } from './checkpointsview.js';
 import { exactText } from './client/valuetracker.js';
 import { make } from './dom.js';
 import { ABSENT, lookUp } from './paths.js';
@@ -45,7 +46,7 @@ export function registerCommands(tracker) {
         help: 'helpCheckpoint', example: '/vt-checkpoint message=4 Before the duel', returns: 'argRestore',
         named: [{ name: 'message', description: say('argMessage'), typeList: [NUMBER] }],
         unnamed: [{ description: say('argCheckpoint'), typeList: [STRING] }],
-        run: (named, text) => createCheckpoint(tracker, named, text),
+        run: (named, text) => nameCheckpoint(tracker, named, text),
     });
     add('vt-restore', {
         help: 'helpRestore', example: '/vt-restore Before the duel', returns: 'returnsCount',
@@ -176,14 +177,14 @@ async function increment(tracker, named, text) {
  * @param {Named} named
  * @param {string} text
  */
-async function createCheckpoint(tracker, named, text) {
+async function nameCheckpoint(tracker, named, text) {
     const chat = openChat(tracker);
     const last = SillyTavern.getContext().chat.length - 1;
     const message = named.message === undefined || named.message === '' ? last : Number(named.message);
     if (!Number.isInteger(message) || message < 0 || message > last) {
         throw new Refusal(say('commandNoMessage', { index: named.message }));
     }
-    const { name } = await chat.checkpoints.create({ name: text || undefined, message });
+    const { name } = await createCheckpoint(chat, message, text);
     tracker.tell('checkpoints');
     return name;
 }

@@ -98,6 +98,7 @@ export const ENGLISH = {
     restorePreview: 'Restoring “{name}” would change:',
     restoreNothing: 'All values are as they were at “{name}”.',
     branchTip: 'Start a new chat at this checkpoint\'s message, with the values of then',
+    branchDiffers: 'The values are those of “{name}”. The messages are not: what was swiped since then shows the text of now.',
     branchGone: 'The message of this checkpoint is no longer in the chat.',
     removeCheckpoint: 'Remove this checkpoint; the values stay',
 

@@ -162,6 +162,53 @@ def test_a_branch_has_the_values_of_its_message_and_goes_its_own_way(
     assert fight.tab.errors == []
 
 
+def test_a_branch_from_a_checkpoint_has_its_values_whatever_was_swiped_since(
+    fight: Panel, model: Model
+) -> None:
+    tab = fight.tab
+    origin = tab.chat_id
+    told = tab.page.locator(".toast-info", has_text="The values are those of “Wounded”.")
+
+    def branch(text: str) -> None:
+        fight.checkpoint("Wounded").locator(".vt-branch").click()
+        tab.wait_until(
+            """([origin, text]) => SillyTavern.getContext().getCurrentChatId() !== origin
+                && SillyTavern.getContext().chat.at(-1)?.mes === text && rig.resting()""",
+            [origin, text],
+        )
+        fight.shows("hp", "45")
+
+    tab.slash("/vt-checkpoint Wounded")
+    hit(model, "A scratch.", hp=48)
+    swipe(fight, "A scratch.")
+    fight.shows("hp", "48")
+
+    # The swipe of then is still there, and shown.
+    branch("You bleed.")
+    assert fight.kept() == {"hp": 45}
+    assert told.count() == 0
+    tab.open_chat(origin)
+    fight.shows("hp", "48")
+
+    # It is gone: the values are those of then, and the player is told that the text is not.
+    tab.swipe_left()
+    tab.delete_swipe()
+    assert tab.texts[-1] == "A scratch."
+    fight.shows("hp", "48")
+    branch("A scratch.")
+    told.wait_for()
+    assert fight.kept() == {"hp": 45}
+    fight.screenshot("branch")
+    hit(model, "You fall.", hp=10)
+    tab.send("And now?")
+    fight.shows("hp", "10")
+    tab.swipe_right()
+    fight.shows("hp", "45")
+    tab.open_chat(origin)
+    fight.shows("hp", "48")
+    assert tab.errors == []
+
+
 def test_a_chat_that_is_renamed_keeps_its_values(fight: Panel) -> None:
     fight.tab.rename_chat(f"The duel of {fight.character}")
 

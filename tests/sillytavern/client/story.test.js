@@ -211,6 +211,60 @@ test('a branch has the values of its message, and both go on alone', async (t) =
     assert.equal(vt.chat.state.hp, 30);
 });
 
+for (const [text, options, differs] of /** @type {const} */ ([
+    ['its old swipe', { swipe: 0 }, false],
+    ['its new swipe', {}, true],
+])) {
+    test(`a branch that begins with a checkpoint has its values, whatever the message became: ${text}`, async (t) => {
+        const { server, tavern, vt, extensionId } = await begin(t, { state: { hp: 50 } });
+        const other = await begin(t, { tavern, server, state: { hp: 5 } });
+        await reply(tavern, vt, (state) => { state.hp = 45; });
+        await vt.chat.checkpoints.create({ name: 'Here', message: 2 });
+        await tavern.swipe();
+        await vt.batch((state) => { state.hp = 48; });
+        await reply(tavern, vt, (state) => { state.hp = 10; });
+        const parent = vt.chat.id;
+
+        const end = vt.chat.branches.beginNextWith('Here');
+        await tavern.branch(2, options);
+        end();
+
+        assert.equal(vt.chat.state.hp, 45);
+        assert.deepEqual(vt.chat.begun, { checkpoint: 'Here', differs });
+        assert.equal(vt.chat.origin.checkpoint, 'Here');
+        assert.equal((await server.ask(extensionId, `/chats/${vt.chat.id}/data`)).hp, 45);
+        assert.equal((await server.ask(extensionId, `/chats/${parent}/data`)).hp, 10);
+        // Checkpoints are each extension's own: others have what the message has.
+        assert.equal(other.vt.chat.state.hp, 5);
+        assert.equal(other.vt.chat.begun, null);
+
+        // It goes on as any chat, and is no branch to begin when it is loaded anew.
+        await reply(tavern, vt, (state) => { state.hp = 44; });
+        await tavern.deleteLast(2);
+        assert.equal(vt.chat.state.hp, 45);
+        await tavern.save();
+        await tavern.open(tavern.file ?? '');
+        assert.equal(vt.chat.state.hp, 45);
+        assert.equal(vt.chat.begun, null);
+        // The next branch is an ordinary one.
+        await tavern.open('Tale');
+        await tavern.branch(2);
+        assert.equal(vt.chat.state.hp, 48);
+    });
+}
+
+test('a checkpoint that is gone leaves a branch with what its message has', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+    const errors = heard(vt, 'error');
+
+    vt.chat.branches.beginNextWith('Nowhere');
+    await tavern.branch(2);
+
+    assert.equal(vt.chat.state.hp, 45);
+    assert.deepEqual(errors.map(({ code }) => code), ['checkpoint_not_found']);
+});
+
 test('a branch at another swipe has that swipe\'s values', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 40; });
