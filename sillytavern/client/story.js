@@ -49,6 +49,8 @@ export class Story {
         if ((!differs && reason !== 'load' && reason !== 'insist') || emptied) return null;
         const before = this.#told;
         this.#told = { chain, places, texts };
+        // The write that is about to be sent appends the coming message by itself.
+        if (reason === 'save' && onlyComes(before.chain, chain) && !session.mirror.moved) return null;
         // An edit can only be told from the text before it.
         if (this.#written && places === before.places && reason !== 'load') await this.#send(before.chain);
         this.#written = false;
@@ -155,4 +157,15 @@ export class Story {
             if (body.items.length === 0) return;
         }
     }
+}
+
+/**
+ * Whether all that is new in a chain is the message that is coming: it stands at the end, and has no text yet.
+ *
+ * @param {import('./ids.js').Link[]} before
+ * @param {import('./ids.js').Link[]} now
+ */
+function onlyComes(before, now) {
+    return now.length === before.length + 1 && now.at(-1)?.hash === undefined
+        && before.every(({ messageId, swipe }, index) => now[index].messageId === messageId && now[index].swipe === swipe);
 }

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { begin, heard, reply } from './begin.js';
+import { begin, heard, reply, watched } from './begin.js';
 import { until } from './server.js';
 
 test('a reply sets a value, a new swipe sees the old one, and swiping back brings it back', async (t) => {
@@ -130,8 +130,11 @@ test('a tool call belongs to the reply that comes of it', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
 
     await tavern.sendWithTool('Hit me.', async () => {
+        const { requests } = watched(t);
         vt.chat.state.hp = 45;
         await vt.chat.saved;
+        // The write itself tells of the coming message.
+        assert.deepEqual(requests.map(({ path }) => path.replace(/.*\//, '')), ['batch']);
     });
     assert.equal(vt.chat.state.hp, 45);
     const { items } = await vt.chat.history({ key: 'hp' });
