@@ -5,6 +5,12 @@
 import { ABSENT, lookUp } from './paths.js';
 import { asText, harmless } from './typed.js';
 
+/** Whether SillyTavern looks for them: its old way of macros, which can still be chosen, knows none with a path. */
+export function macrosWork() {
+    const { macros, powerUserSettings } = SillyTavern.getContext();
+    return Boolean(macros?.register) && powerUserSettings?.experimental_macro_engine !== false;
+}
+
 /** @param {import('./tracker.js').Tracker} tracker */
 export function registerMacros(tracker) {
     SillyTavern.getContext().macros?.register('vt', {

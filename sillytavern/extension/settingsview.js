@@ -2,6 +2,7 @@
  * The settings, among those of SillyTavern's other extensions.
  */
 
+import { macrosWork } from './macros.js';
 import { change, onSettings, settings } from './settings.js';
 import { showStatus } from './status.js';
 import { fill } from './strings.js';
@@ -32,6 +33,7 @@ export function showSettings(tracker, element) {
     };
     const showNote = () => {
         part('vt-tool-note').hidden = !settings().tool || SillyTavern.getContext().isToolCallingSupported();
+        part('vt-macro-note').hidden = macrosWork();
     };
     onSettings(update);
     // SillyTavern's own settings may be others by now.

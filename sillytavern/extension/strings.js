@@ -65,6 +65,7 @@ export const ENGLISH = {
     removeValue: 'Remove this value',
     removeSure: 'Remove “{key}”?',
     macro: 'In prompts',
+    macrosOff: 'Macros of values, {{vt::…}}, stay plain text: they need “Experimental Macro Engine” in SillyTavern\'s user settings.',
     tellModel: 'Tell the model',
     toldModel: 'The model is told this value',
     toldAll: 'The settings say that the model is told all values',

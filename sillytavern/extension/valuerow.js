@@ -6,6 +6,7 @@ import { exactText } from './client/valuetracker.js';
 import { iconButton, make, moment, textButton } from './dom.js';
 import { editor } from './editor.js';
 import { sparkline } from './lines.js';
+import { macrosWork } from './macros.js';
 import { isTold, settings, tell } from './settings.js';
 import { say } from './strings.js';
 import { PERSON } from './tracker.js';
@@ -141,6 +142,7 @@ export class ValueRow {
             parts.push(make('div', { class: 'vt-facts' },
                 make('label', { class: 'checkbox_label', title: all ? say('toldAll') : '' }, told, make('span', {}, say('tellModel'))), this.#removal()),
             make('div', { class: 'vt-macro' }, `${say('macro')} `, make('code', {}, `{{vt::${this.#reference}}}`)));
+            if (!macrosWork()) parts.push(make('div', { class: 'vt-faint' }, say('macrosOff')));
         }
         if (lines) parts.push(this.#history(lines));
         return parts;

@@ -52,6 +52,43 @@ def test_macros_say_what_a_value_is(kept: Panel, model: Model) -> None:
     assert kept.tab.errors == []
 
 
+def test_the_player_is_told_that_the_old_macros_know_none_of_values(kept: Panel) -> None:
+    tab = kept.tab
+    told = "Macros of values, {{vt::…}}, stay plain text"
+
+    def choose_engine(new: bool) -> None:
+        tab.evaluate(
+            """(on) => {
+                const box = document.getElementById('experimental_macro_engine');
+                box.checked = on;
+                box.dispatchEvent(new Event('input', { bubbles: true }));
+            }""",
+            new,
+        )
+
+    def said() -> str:
+        return str(tab.evaluate("() => SillyTavern.getContext().substituteParams('{{vt::hp}}')"))
+
+    try:
+        choose_engine(False)
+        assert said() == "{{vt::hp}}"
+        kept.settings()
+        tab.page.locator(".vt-settings").hover()
+        tab.page.locator(".vt-settings").get_by_text(told).wait_for()
+        kept.screenshot("settings")
+        kept.settings()
+        kept.row("hp").locator(".vt-key").click()
+        kept.row("hp").get_by_text(told).wait_for()
+    finally:
+        # It is the setting of all tests.
+        choose_engine(True)
+    assert said() == "50"
+    kept.settings()
+    tab.page.locator(".vt-settings").hover()
+    tab.page.locator(".vt-settings").get_by_text(told).wait_for(state="hidden")
+    assert tab.errors == []
+
+
 def test_commands_read_and_write(kept: Panel) -> None:
     tab = kept.tab
     assert tab.slash("/vt-get hp") == "50"
