@@ -86,6 +86,23 @@ async def test_writes_that_wait_are_one_commit_of_bounded_size(
     await bench.recount()
 
 
+async def test_those_who_write_again_as_soon_as_they_are_answered_stay_together(
+    database: Database,
+) -> None:
+    commits = commits_of(database)
+
+    async def writer(number: int) -> None:
+        for turn in range(10):
+            # Their next requests do not arrive in the same moment.
+            for _ in range(2 * number):
+                await asyncio.sleep(0)
+            await write(database, put_character, f"c{number}-{turn}", None)
+
+    await asyncio.gather(*(writer(number) for number in range(4)))
+
+    assert [commit.revisions for commit in commits] == [4] * 10
+
+
 async def test_whether_a_group_is_under_way_is_known_and_its_end_is_told(
     database: Database,
 ) -> None:

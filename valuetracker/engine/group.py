@@ -3,6 +3,12 @@ Group commit: whatever waits to be written goes into one transaction.
 
 Both engines share this half; how a group is run and committed is theirs. The promises are
 those of the package's docstring.
+
+A commit costs as much as ten writes, so it matters who is taken along. When a group has been
+answered, those who were answered write again, but not all at once: a group that began with
+the first of them would leave the others to the next one, for ever. So a group begins when
+the loop has come round a few times without anybody new (`_gather`), which takes no longer
+than asking the kernel whether something has arrived.
 """
 
 from __future__ import annotations
@@ -15,6 +21,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GROUP_JOBS = 256
+# How often the loop must come round without a newcomer before a group begins. After the first
+# turn the answers of the last group are out, after the second what they led to has been
+# received, after the third it waits here.
+QUIET_TURNS = 3
+# However many keep coming, nobody waits for longer than this many turns.
+MOST_TURNS = 24
 
 Group = list[tuple[Any, asyncio.Future[Any]]]
 
@@ -61,15 +73,28 @@ class GroupWriter(ABC):
     async def _write_groups(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 await self._write_waiting()
         finally:
             self._pump = None
             # Whoever waited for this group to tell has heard all it will.
             self.on_commit(None)
 
+    async def _gather(self) -> None:
+        """Wait for those who are on their way, and for nobody else."""
+        quiet = 0
+        for _ in range(MOST_TURNS):
+            waiting = len(self._waiting)
+            if waiting >= GROUP_JOBS:
+                return
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._waiting) > waiting else quiet + 1
+            if quiet == QUIET_TURNS:
+                return
+
     @abstractmethod
     async def _write_waiting(self) -> None:
-        """Take what waits and write it, group by group, announcing each."""
+        """Take what waits, write it as one group, and announce it."""
 
     def _announce(self, group: Group, outcome: Outcome) -> None:
         for committed in outcome.committed:

@@ -166,44 +166,31 @@ class SQLiteDatabase(GroupWriter):
     # Writing
 
     async def _write_waiting(self) -> None:
-        if self._writer is None:
-            try:
+        group = self._take_group()
+        if not group:
+            return
+        outcome = await self._write_group([job for job, _ in group])
+        self._announce(group, outcome)
+        if outcome.reopen and self._writer is not None:
+            # After a failed sync nobody knows what the kernel still holds of the file.
+            writer, self._writer = self._writer, None
+            await _close(writer)
+
+    async def _write_group(self, jobs: list[Any]) -> SQLiteOutcome:
+        try:
+            if self._writer is None:
                 self._writer = await connect(
                     functools.partial(open_file, self.path, read_only=False)
                 )
-            except Exception as error:
-                group = self._take_group()
-                self._announce(group, Outcome.failed(self._judge(error), len(group)))
-                return
-        reopen = await self._writer.run(self._write_all)
-        if reopen:
-            # After a failed sync nobody knows what the kernel still holds of the file.
-            writer, self._writer = self._writer, None
-            with contextlib.suppress(Exception):
-                await writer.close()
-
-    def _write_all(self, connection: sqlite3.Connection) -> bool:
-        """
-        Write one group after the other, on the connection's thread, while any wait.
-
-        The event loop hears of each, in order, and meanwhile the next is under way: going
-        back and forth between the threads would cost as much as the writing. Whether the
-        connection is to be opened anew.
-        """
-        while group := self._take_group():
-            try:
-                outcome = self._commit_group(connection, [job for job, _ in group])
-            except Exception as error:
-                outcome = SQLiteOutcome.of_failure(self._judge(error), len(group))
-            try:
-                self._failpoint.reach("after_commit")
-            except RuntimeError as error:
-                # What is committed is committed, and told; only the answers are lost.
-                outcome.results = [(False, error)] * len(group)
-            self._loop.call_soon_threadsafe(self._announce, group, outcome)
-            if outcome.reopen:
-                return True
-        return False
+            outcome = await self._writer.run(functools.partial(self._commit_group, jobs=jobs))
+        except Exception as error:
+            outcome = SQLiteOutcome.of_failure(self._judge(error), len(jobs))
+        try:
+            self._failpoint.reach("after_commit")
+        except RuntimeError as error:
+            # What is committed is committed, and told; only the answers are lost.
+            outcome.results = [(False, error)] * len(jobs)
+        return outcome
 
     def _commit_group(self, connection: sqlite3.Connection, jobs: list[Any]) -> SQLiteOutcome:
         self._check_in_place()
