@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from valuetracker.deflate import Deflated, Packer, accepts_deflate
 from valuetracker.endpoints import Call, Document, Endpoint, Service, Stream
 from valuetracker.errors import TokenInvalid, TokenRequired, Unauthorized, ValueTrackerError
 from valuetracker.failpoints import Failpoint
@@ -51,6 +52,7 @@ from valuetracker.store.memory import Memory
 
 logger = logging.getLogger(__name__)
 
+DEFLATED: Headers = [(b"content-encoding", b"deflate")]
 # Where `/` leads: the only redirect there is.
 HOME = f"{PREFIX}/docs".encode()
 
@@ -68,6 +70,7 @@ class Dispatcher:
 
     def __post_init__(self) -> None:
         self._failpoint = Failpoint.from_environment()
+        self._packer = Packer()
 
     def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer at once, if it is in memory; else what to await for it."""
@@ -199,6 +202,8 @@ class Dispatcher:
             pieces: Pieces = result.pieces
             if not call.caller.is_bridge:
                 pieces = Guarded(pieces, self.gate, call.caller)
+            if accepts_deflate(given.get(b"accept-encoding")):
+                return stream_reply(Deflated(pieces, self._packer), DEFLATED)
             return stream_reply(pieces)
         body = b"" if endpoint.returns is None else orjson.dumps(result)
         if call.reading is None:

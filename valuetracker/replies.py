@@ -54,6 +54,7 @@ EVENTS = Common(
     (b"cache-control", b"no-cache, no-transform"),
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"x-accel-buffering", b"no"),
+    (b"vary", b"Accept-Encoding"),
     NOTHING_RUNS,
 )
 JSON_DOCUMENT = Common(NO_STORE, (b"content-type", JSON), NOTHING_RUNS)
@@ -134,8 +135,8 @@ def json_reply(status: int, body: bytes, extra: Headers | None = None) -> Reply:
     return Reply(status, common, extra or [], body)
 
 
-def stream_reply(pieces: Pieces) -> Reply:
-    return Reply(200, EVENTS, [], pieces=pieces)
+def stream_reply(pieces: Pieces, extra: Headers | None = None) -> Reply:
+    return Reply(200, EVENTS, extra or [], pieces=pieces)
 
 
 def not_modified(reply: Reply) -> Reply:

@@ -112,6 +112,19 @@ def story(client: httpx.Client) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("coding", ["identity", "gzip, deflate, br"])
+def test_a_reader_is_sent_what_it_can_read(client: httpx.Client, coding: str) -> None:
+    expected = story(client)
+    packed = "deflate" in coding
+
+    with client.stream("GET", "/events?since=0", headers={"accept-encoding": coding}) as answer:
+        found = take(read_events(answer), len(expected))
+
+    assert answer.headers.get("content-encoding") == ("deflate" if packed else None)
+    assert answer.headers["vary"] == "Accept-Encoding"
+    assert [each.data for each in found] == expected
+
+
 def test_each_revision_is_one_event(client: httpx.Client) -> None:
     expected = story(client)
 

@@ -43,7 +43,8 @@ async def list_events(call: Call) -> Stream:
     above 64 KiB are left out. Without `since` it begins now; with it, or with
     `Last-Event-ID` after a lost connection, it goes on from there. A comment line comes
     every 15 s. A reader that does not keep up gets `event: overflow` and is closed; when
-    the extension is deregistered, its readers get `event: gone`.
+    the extension is deregistered, its readers get `event: gone`. Whoever accepts `deflate`,
+    as browsers do, is sent the stream deflated, each event as soon as any other.
 
     `EventSource` cannot set headers, so the extension may be named in the query.
     """
