@@ -5,13 +5,16 @@
  * list of operations would grow for ever. A list of records rather than an object, since keys may be
  * named `__proto__`.
  *
- *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, anchor, actor}], instances}]
+ *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, sent?, anchor, actor}], instances}]
  *
- * `base` is what the server had when it was last seen, if it was (`known`).
+ * `base` is what the server had when it was last seen, if it was (`known`). `sent` is what we have tried
+ * to write there since, without hearing whether it arrived: if the server has that, nobody else has
+ * been at it, and what came after may be written.
  */
 
 import { exactText, holdsBigInt, parseExact } from './exact.js';
 import { ABSENT, equalJson, newId, plainJson } from './json.js';
+import { REPLACING } from './late.js';
 
 /** @typedef {import('./ledger.js').Entry} Entry */
 /**
@@ -21,6 +24,7 @@ import { ABSENT, equalJson, newId, plainJson } from './json.js';
  * @property {any} [value] absent: removed
  * @property {any} [base] absent: there was none
  * @property {boolean} known whether `base` is known
+ * @property {Array<string|null>} [sent] as JSON text; null: removed
  * @property {import('./ids.js').Anchor|null} anchor
  * @property {string} actor
  * @property {Array<'value'|'base'>} [exact] which of them is JSON text: SillyTavern cannot save a BigInt
@@ -47,8 +51,9 @@ export class Away {
      * @param {Entry[]} entries
      * @param {boolean} known whether what the values were before is what the server had
      * @param {(id: string) => any} describe
+     * @param {boolean} [sent] whether the server may have got them
      */
-    record(entries, known, describe) {
+    record(entries, known, describe, sent = false) {
         const kept = this.kept();
         if (!Array.isArray(kept.away)) kept.away = [];
         let entry = this.find();
@@ -71,8 +76,35 @@ export class Away {
                 kept.actor = place.actor;
                 delete kept.value;
                 if (after !== ABSENT) put(kept, 'value', after);
+                if (sent) noteSent(kept);
             }
         }
+    }
+
+    /**
+     * These rows are about to be sent.
+     *
+     * @param {AwayEntry} entry
+     * @param {AwayRow[]} rows
+     */
+    trying(entry, rows) {
+        for (const row of entry.rows) {
+            if (rows.some((one) => one.instanceId === row.instanceId && one.key === row.key)) noteSent(row);
+        }
+    }
+
+    /**
+     * Whether sending operations once more would undo what somebody else has written since.
+     *
+     * @param {any[]} operations
+     * @param {(instanceId: string|null, key: string) => any} theirs the server's value, or ABSENT
+     */
+    wouldUndo(operations, theirs) {
+        const rows = rowsOf(this.find());
+        return operations.some(({ op, instanceId = null, key }) => {
+            const row = REPLACING.has(op) && rows.find((one) => one.instanceId === instanceId && one.key === key);
+            return row && !isOurs(row, theirs(instanceId, key));
+        });
     }
 
     /** @param {AwayEntry} entry */
@@ -96,6 +128,24 @@ function put(row, name, value) {
     if (asText) exact.push(name);
     if (exact.length) row.exact = exact;
     else delete row.exact;
+}
+
+/** @param {AwayRow} row */
+function noteSent(row) {
+    const text = !('value' in row) ? null : row.exact?.includes('value') ? row.value : exactText(row.value);
+    row.sent = [...new Set([...(row.sent ?? []), text])];
+}
+
+/**
+ * Whether what the server has is what it had, or our own doing.
+ *
+ * @param {AwayRow} row
+ * @param {any} there a value or ABSENT
+ */
+function isOurs(row, there) {
+    const base = 'base' in row ? row.base : ABSENT;
+    if (row.known ? same(there, base) : there === ABSENT) return true;
+    return (row.sent ?? []).some((text) => same(there, text === null ? ABSENT : parseExact(text)));
 }
 
 /**
@@ -125,9 +175,8 @@ export function settle(entry, theirs) {
     for (const row of rowsOf(entry)) {
         const there = theirs(row.instanceId, row.key);
         const mine = 'value' in row ? row.value : ABSENT;
-        const base = 'base' in row ? row.base : ABSENT;
         if (same(there, mine)) continue;
-        if (row.known ? same(there, base) : there === ABSENT) write.push(row);
+        if (isOurs(row, there)) write.push(row);
         else conflicts.push({ ...row, theirs: there });
     }
     return { write, conflicts };

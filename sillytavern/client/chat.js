@@ -124,7 +124,7 @@ export class Chat {
      * @param {WriteOptions} [options]
      * @returns {Promise<{revision: number, results: any[]}>}
      */
-    batch(fn, options = {}) {
+    batch(fn, options) {
         return this.#session.saver.batch((state) => fn(state, this), options);
     }
 

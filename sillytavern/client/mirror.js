@@ -117,9 +117,7 @@ export class Mirror {
      * @returns {any} a value or ABSENT
      */
     theirs(instanceId, key) {
-        const data = instanceId === null ? this.#server?.data
-            : this.#server?.instances.find((/** @type {any} */ one) => one.instance.id === instanceId)?.data;
-        return data && Object.hasOwn(data, key) ? data[key] : ABSENT;
+        return valueIn(this.#server, instanceId, key);
     }
 
     /**
@@ -169,7 +167,8 @@ export class Mirror {
      */
     async event(event) {
         const { session } = this;
-        if (event.revision <= this.seen || session.stale) return;
+        // While the server counts as away it may be our own write whose answer was lost; on its return all is read anew.
+        if (event.revision <= this.seen || session.stale || session.away) return;
         this.seen = event.revision;
         session.revision = Math.max(session.revision, event.revision);
         if (this.#own.delete(event.revision)) return;
@@ -283,4 +282,16 @@ export class Mirror {
     #emit(source, changes) {
         if (changes.length) this.session.owner.emit('change', { source, changes, revision: this.session.revision });
     }
+}
+
+/**
+ * @param {any} state as `open` and `state` give it; null: there is none
+ * @param {string|null} instanceId
+ * @param {string} key
+ * @returns {any} a value or ABSENT
+ */
+export function valueIn(state, instanceId, key) {
+    const data = instanceId === null ? state?.data
+        : state?.instances.find((/** @type {any} */ one) => one.instance.id === instanceId)?.data;
+    return data && Object.hasOwn(data, key) ? data[key] : ABSENT;
 }

@@ -6,6 +6,7 @@ import { settle } from './away.js';
 import { ServerAwayError, ValueTrackerError } from './errors.js';
 import { hashText } from './ids.js';
 import { ABSENT } from './json.js';
+import { tellOverwritten } from './late.js';
 import { MOST_OPERATIONS } from './saver.js';
 import { headersOf } from './transport.js';
 
@@ -16,6 +17,7 @@ export async function move(session) {
     const { write, conflicts } = settle(entry, (instanceId, key) => session.mirror.theirs(instanceId, key));
     const gone = write.filter(({ instanceId }) => instanceId !== null && !session.rows.has(instanceId));
     const rows = write.filter((row) => !gone.includes(row));
+    session.kept.trying(entry, rows);
     try {
         for (const actor of ['extension', 'user']) {
             await moveRows(session, entry, rows.filter((row) => row.actor === actor), actor);
@@ -55,6 +57,9 @@ async function moveRows(session, entry, rows, actor) {
         // Named after its content: if the answer is lost, or the page is closed before the entry is
         // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
         const key = `away-${entry.id}-${hashText(session.id)}-${actor}-${from}`;
-        await session.callInLane('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
+        const seen = session.revision;
+        const answer = await session.callInLane('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
+        session.revision = Math.max(session.revision, answer.body.revision);
+        await tellOverwritten(session, operations, seen, answer);
     }
 }

@@ -20,6 +20,8 @@ export const MOST_OPERATIONS = 1000;
 export class Saver {
     /** Sent, and we do not know whether it arrived. @type {Late[]} */
     unanswered = [];
+    /** Where the writes of the handler that is being called belong. @type {import('./ledger.js').Place|null} */
+    handlerPlace = null;
     /** Where the writes of the batch under way belong. @type {import('./ledger.js').Place|null} */
     batchPlace = null;
 
@@ -67,7 +69,7 @@ export class Saver {
 
     /**
      * @param {(state: any) => any} fn
-     * @param {WriteOptions} options
+     * @param {WriteOptions} [options]
      */
     async batch(fn, options) {
         this.session.mayWrite();
@@ -90,6 +92,23 @@ export class Saver {
         if (this.#depth > 0) return { revision: this.session.revision, results: [] };
         this.session.mayRead();
         return await this.flush();
+    }
+
+    /**
+     * What is written meanwhile belongs to no message, unless it says to which.
+     *
+     * @template T
+     * @param {() => T} fn what it does later, after waiting for something, is not meant
+     * @returns {T}
+     */
+    inNoMessage(fn) {
+        const outer = this.handlerPlace;
+        this.handlerPlace = { anchor: null, actor: 'extension' };
+        try {
+            return fn();
+        } finally {
+            this.handlerPlace = outer;
+        }
     }
 
     #schedule() {
@@ -222,7 +241,7 @@ export class Saver {
             this.session.kept.record(entries, this.session.opened !== null, (id) => {
                 const row = /** @type {Instance} */ (this.session.rows.get(id));
                 return { id, characterId: row.characterId, name: row.name };
-            });
+            }, sent !== undefined);
             await this.session.save();
         }
         for (const entry of entries) {

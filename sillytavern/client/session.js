@@ -10,6 +10,7 @@ import { Away } from './away.js';
 import { beginBranch, settleBranch } from './branching.js';
 import { ServerAwayError, StaleChatError, ValueTrackerError } from './errors.js';
 import { hasMessage, identify, placeNow } from './ids.js';
+import { sendUnanswered } from './late.js';
 import { Mirror } from './mirror.js';
 import { move } from './moving.js';
 import { Saver } from './saver.js';
@@ -32,7 +33,7 @@ import { Values } from './values.js';
  * @property {(late: Late) => void} later send it when the server is back, the chat being gone
  * @property {(revision: number) => void} tell other tabs
  */
-/** @typedef {{chatId: string, operations: any[], actor: string, key: string}} Late */
+/** @typedef {import('./late.js').Late} Late */
 /** A route below the chat's, or one of its own. @typedef {string|{from: string}} Route */
 /** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string, checkpoint?: import('./page.js').Began}} Which */
 
@@ -105,7 +106,7 @@ export class Session {
      * @returns {import('./ledger.js').Place}
      */
     place(options) {
-        const { anchor, actor = 'extension' } = options ?? this.saver.batchPlace ?? {};
+        const { anchor, actor = 'extension' } = options ?? this.saver.batchPlace ?? this.saver.handlerPlace ?? {};
         if (anchor === undefined) return { anchor: actor === 'user' ? null : this.#anchorNow(), actor };
         return { anchor: anchor === null ? null : this.anchorOf(anchor), actor };
     }
@@ -296,8 +297,7 @@ export class Session {
         await this.run(async () => {
             if (!this.away || this.stale) return;
             try {
-                for (const late of this.saver.unanswered) await sendLate(this.owner.transport, late);
-                this.saver.unanswered = [];
+                await sendUnanswered(this);
                 await this.#take(this.findKept()?.rows ?? []);
             } catch (error) {
                 this.away = true;
@@ -319,12 +319,4 @@ export class Session {
         await sent.catch(() => {});
         await this.#tail;
     }
-}
-
-/**
- * @param {import('./transport.js').Transport} transport
- * @param {Late} late
- */
-export async function sendLate(transport, { chatId, operations, actor, key }) {
-    await transport.request('POST', `${path('chats', chatId)}/batch`, { body: { operations }, key, headers: headersOf({ actor }) });
 }

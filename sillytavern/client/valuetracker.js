@@ -13,8 +13,9 @@ import { Events } from './events.js';
 import { parseExact } from './exact.js';
 import { Feed, tellTabs } from './feed.js';
 import { newId } from './json.js';
+import { sendLate } from './late.js';
 import { Page } from './page.js';
-import { Session, sendLate } from './session.js';
+import { Session } from './session.js';
 import { Transport, path } from './transport.js';
 
 export { Chat, ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError };
@@ -168,7 +169,10 @@ export class ValueTracker {
         Object.assign(this.#defaults, defaults);
         this.#chatHandlers.add(handler);
         if (this.#chat) {
-            for (const [key, value] of Object.entries(defaults ?? {})) if (!(key in this.#chat.state)) this.#chat.state[key] = value;
+            const { state } = this.#chat;
+            this.#session?.saver.inNoMessage(() => {
+                for (const [key, value] of Object.entries(defaults ?? {})) if (!(key in state)) state[key] = value;
+            });
             this.#handle(handler, this.#chat);
         }
         return () => this.#chatHandlers.delete(handler);
@@ -245,7 +249,8 @@ export class ValueTracker {
      */
     async #handle(handler, chat) {
         try {
-            await handler(chat);
+            // What a chat begins with is no part of its story: the last message has not done it.
+            await (this.#session ? this.#session.saver.inNoMessage(() => handler(chat)) : handler(chat));
         } catch (error) {
             // Somebody who was still at work on the chat before.
             if (!(error instanceof StaleChatError)) console.error('[ValueTracker] A chat handler failed.', error);

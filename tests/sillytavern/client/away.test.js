@@ -135,6 +135,79 @@ test('a write whose answer was lost for good is not done twice when the server i
     assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { gold: 110 });
 });
 
+for (const arrived of [false, true]) {
+    const which = arrived ? 'one whose answer was lost' : 'one that never arrived';
+
+    test(`what was written after ${which} is the newer, and nobody else's`, async (t) => {
+        const server = await Server.start(t);
+        const { vt, extensionId } = await begin(t, { server, state: { hp: 50, n: 0, gone: 1 } });
+        const wire = watched(t);
+        const conflicts = heard(vt, 'conflict');
+        if (arrived) wire.lose = ({ path }) => path.endsWith('/batch') || path === '/probe';
+        else await server.down('SIGKILL');
+
+        vt.chat.state.hp = 44;
+        vt.chat.increment('n');
+        vt.chat.remove('gone');
+        await vt.chat.saved;
+        assert.equal(vt.status, 'away');
+        for (let turn = 1; turn < 10; turn++) {
+            vt.chat.state.hp = 44 - turn;
+            vt.chat.increment('n');
+            vt.chat.state.gone = turn;
+            await vt.chat.saved;
+        }
+        wire.lose = () => false;
+        if (!arrived) await server.up();
+        await until(() => vt.status === 'online');
+
+        assert.deepEqual(conflicts, []);
+        assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { hp: 35, n: 10, gone: 9 });
+        assert.deepEqual(vt.chat.snapshot().data, { hp: 35, n: 10, gone: 9 });
+    });
+}
+
+test('the newest is what counts, also if the page that wrote it did not live to see the server again', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
+    const wire = watched(t);
+    wire.lose = ({ path }) => path.endsWith('/batch') || path === '/probe';
+    vt.chat.state.hp = 44;
+    await vt.chat.saved;
+    vt.chat.state.hp = 43;
+    await vt.chat.saved;
+    await vt.close();
+    await tavern.close();
+    wire.lose = () => false;
+
+    const again = await begin(t, { server, tavern, extensionId });
+
+    assert.equal(again.vt.chat.state.hp, 43);
+    assert.deepEqual(await server.ask(extensionId, `/chats/${again.vt.chat.id}/data`), { hp: 43 });
+});
+
+test('two tabs that wrote the same key while the server was away: the later one back is told', async (t) => {
+    const server = await Server.start(t);
+    const one = await begin(t, { server, state: { hp: 50 } });
+    await one.tavern.save();
+    const tavern = new Tavern();
+    tavern.files = one.tavern.files;
+    const two = await begin(t, { server, tavern, extensionId: one.extensionId });
+    const conflicts = [one, two].map(({ vt }) => heard(vt, 'conflict'));
+    await server.down('SIGKILL');
+    one.vt.chat.state.hp = 1;
+    two.vt.chat.state.hp = 2;
+    await Promise.all([one.vt.chat.saved, two.vt.chat.saved]);
+
+    await server.up();
+    await until(() => [one, two].every(({ vt }) => vt.status === 'online'));
+
+    await until(() => conflicts.flat().length > 0);
+    const [{ key, mine, theirs }] = conflicts.flat();
+    assert.deepEqual([key, [mine, theirs].sort()], ['hp', [1, 2]]);
+    await until(() => one.vt.chat.state.hp === two.vt.chat.state.hp);
+});
+
 test('state is moved over once, also if the page did not live to see the answer', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });

@@ -46,6 +46,26 @@ test('a swipe takes back just what its message did to an object', async (t) => {
     assert.deepEqual(vt.chat.snapshot().data, { outfit: { top: 'coat', shoes: 'boots' }, bag: ['rope', 'map'] });
 });
 
+test('what a chat begins with belongs to no message, whenever it is said', async (t) => {
+    const { tavern, vt } = await begin(t);
+    await reply(tavern, vt, () => {});
+
+    vt.onChat(async (chat) => {
+        chat.state.gold ??= 7;
+        await chat.batch((state) => { state.outfit = { top: 'coat' }; });
+        chat.state.late = true;
+    }, { defaults: { hp: 100 } });
+    await until(() => vt.chat.state.late);
+    await vt.chat.saved;
+    vt.chat.state.hp -= 5;
+    await vt.chat.saved;
+    await tavern.swipe();
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 100, gold: 7, outfit: { top: 'coat' } });
+    await tavern.swipeTo(0);
+
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 95, gold: 7, outfit: { top: 'coat' }, late: true });
+});
+
 test('regenerating five times does not compound', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp -= 5; });
