@@ -10,6 +10,8 @@ import { newId } from './json.js';
 
 /** What a branch is to begin with: a checkpoint of one extension. @typedef {{extensionId: string, name: string}} Began */
 
+/** What SillyTavern calls a chat, and whose it is. @typedef {{integrity: string|undefined, name: string, owner: string}} File */
+
 const PROPERTY = 'valuetracker';
 const SAVE_AFTER_MS = 1_000;
 
@@ -39,7 +41,9 @@ export class Page {
         const file = context.getCurrentChatId?.() ?? context.chatId;
         if (file === undefined || file === null || file === '') return null;
         const metadata = context.chatMetadata ?? {};
-        return { file: String(file), id: metadata.integrity ?? this.#kept(metadata)?.chatId };
+        const { integrity } = metadata;
+        const { chatId, of } = this.#kept(metadata) ?? {};
+        return { file: String(file), id: of !== undefined && of.integrity === integrity ? chatId : integrity ?? chatId };
     }
 
     /** @param {any} metadata */
@@ -51,28 +55,67 @@ export class Page {
     /**
      * What the library keeps in the chat's metadata, for all extensions.
      *
-     * @returns {{chatId?: string, parent?: string, branchedAt?: string, checkpoint?: Began, away?: any[]}}
+     * @returns {{chatId?: string, of?: File, parent?: string, branchedAt?: string, checkpoint?: Began, away?: any[]}}
      */
     kept() {
         const { chatMetadata } = this.getContext();
         return this.#kept(chatMetadata) ?? (chatMetadata[PROPERTY] = {});
     }
 
+    /** The file that is open. @returns {File} */
+    #file() {
+        return { integrity: this.getContext().chatMetadata?.integrity, name: this.current()?.file ?? '', owner: this.characterId() };
+    }
+
+    /**
+     * Whether this file is a copy of another that is still there. One that was imported has all of the
+     * other's metadata; one that was renamed has them too, but then the other is gone.
+     */
+    async isCopy() {
+        if (!this.current()) return false;
+        const { of } = this.kept();
+        const file = this.#file();
+        if (of?.integrity === undefined || of.integrity !== file.integrity) return false;
+        return (of.name !== file.name || of.owner !== file.owner) && await this.#isThere(of);
+    }
+
+    /** @param {File} file */
+    async #isThere({ name, owner }) {
+        const { groups, getRequestHeaders } = this.getContext();
+        const group = (groups ?? []).find((/** @type {any} */ one) => `group:${one.id}` === owner);
+        if (group) return Boolean(group.chats?.includes(name));
+        try {
+            const answer = await fetch('/api/characters/chats', {
+                method: 'POST', headers: getRequestHeaders(), body: JSON.stringify({ avatar_url: owner, simple: true }),
+            });
+            const files = answer.ok ? await answer.json() : [];
+            return Array.isArray(files) && files.some(({ file_name: file }) => file === `${name}.jsonl`);
+        } catch {
+            // Nobody can tell. Renaming is what players do.
+            return false;
+        }
+    }
+
     /**
      * Finds out which chat this is, and of which it is a branch.
      *
      * SillyTavern keeps `integrity` on a rename and gives a branch a new one, but copies
-     * everything else: a copy of it that differs is the parent's.
+     * everything else: a copy of it that differs is the parent's. A copied file is a branch, too,
+     * which SillyTavern does not know: it has an id of our own.
      *
+     * @param {boolean} [copied] whether it is a copy, as far as was known a moment ago
      * @returns {{file: string, id: string, parent?: string, branchedAt?: string, checkpoint?: Began}|null}
      */
-    identify() {
+    identify(copied = false) {
         const current = this.current();
         if (!current) return null;
         const kept = this.kept();
-        const { integrity } = this.getContext().chatMetadata;
+        const file = this.#file();
         const { changed } = chainOf(this.messages);
-        const id = integrity ?? kept.chatId ?? newId();
+        // Another extension's library may have been here meanwhile.
+        const known = kept.of !== undefined && Object.entries(file).every(([name, value]) => kept.of?.[/** @type {keyof File} */ (name)] === value);
+        const id = (copied && !known ? undefined : current.id) ?? newId();
+        if (!known) kept.of = file;
         if (kept.chatId !== id) {
             if (kept.chatId !== undefined) {
                 kept.parent = kept.chatId;
@@ -84,7 +127,7 @@ export class Page {
             }
             kept.chatId = id;
             this.saveSoon(0);
-        } else if (changed) {
+        } else if (changed || !known) {
             this.saveSoon(0);
         }
         return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt, checkpoint: kept.checkpoint };

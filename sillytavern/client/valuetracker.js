@@ -211,7 +211,9 @@ export class ValueTracker {
         const load = ++this.#loads;
         await retired;
         if (load !== this.#loads || this.#status === 'closed') return;
-        const which = this.#page?.identify() ?? null;
+        const copied = await this.#page?.isCopy() ?? false;
+        if (load !== this.#loads) return;
+        const which = this.#page?.identify(copied) ?? null;
         if (which) await this.#open(which);
         else if (old) await this.#announce(null);
     }

@@ -220,3 +220,35 @@ def test_a_chat_that_is_renamed_keeps_its_values(fight: Panel) -> None:
     fight.tab.open_chat(f"The duel of {fight.character}")
     fight.shows("hp", "44")
     assert fight.tab.errors == []
+
+
+COPY = """
+async (name) => {
+    const { characters, characterId, chatId, getRequestHeaders } = SillyTavern.getContext();
+    const { name: ch_name, avatar: avatar_url } = characters[characterId];
+    const ask = (path, body) => fetch(path, {
+        method: 'POST', headers: getRequestHeaders(), body: JSON.stringify({ ch_name, avatar_url, ...body }),
+    });
+    const chat = await (await ask('/api/chats/get', { file_name: chatId })).json();
+    await ask('/api/chats/save', { file_name: name, chat, force: true });
+}
+"""
+
+
+def test_a_copied_file_has_the_values_and_each_goes_on_alone(fight: Panel, model: Model) -> None:
+    original = fight.tab.chat_id
+    fight.tab.save()
+    name = f"{original} imported"
+    fight.tab.evaluate(COPY, name)
+
+    fight.tab.open_chat(name)
+    fight.shows("hp", "45")
+    fight.tab.slash("/vt-set hp 7")
+    fight.shows("hp", "7")
+    fight.tab.open_chat(original)
+
+    fight.shows("hp", "45")
+    assert fight.kept() == {"hp": 45}
+    fight.tab.open_chat(name)
+    fight.shows("hp", "7")
+    assert fight.tab.errors == []

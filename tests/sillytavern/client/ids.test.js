@@ -161,6 +161,7 @@ test('only properties of the metadata are set, and none of anybody else', async 
 
     assert.equal(tavern.metadata, metadata);
     assert.deepEqual(Object.keys(metadata).sort(), ['integrity', 'note_prompt', 'valuetracker']);
-    assert.deepEqual(metadata.valuetracker, { chatId: metadata.integrity });
+    const of = { integrity: metadata.integrity, name: 'Tale', owner: 'Seraphina.png' };
+    assert.deepEqual(metadata.valuetracker, { chatId: metadata.integrity, of });
     assert.equal(vt.chat.id, metadata.integrity);
 });

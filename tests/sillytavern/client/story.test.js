@@ -313,6 +313,38 @@ test('a renamed chat keeps its values', async (t) => {
     assert.equal(vt.chat.state.hp, 50);
 });
 
+test('a file that was copied is a branch of the other, and each goes on alone', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    await reply(tavern, vt, (state) => { state.hp = 40; });
+    await tavern.save();
+    const original = vt.chat.id;
+    tavern.files.set('Copy', structuredClone(/** @type {any} */ (tavern.files.get('Tale'))));
+    const { fetch } = globalThis;
+    globalThis.fetch = async (url, init) => (url !== '/api/characters/chats' ? await fetch(url, init)
+        : Response.json([...tavern.files.keys()].map((name) => ({ file_name: `${name}.jsonl` }))));
+    t.after(() => { globalThis.fetch = fetch; });
+
+    await tavern.open('Copy');
+    const copy = vt.chat.id;
+    assert.notEqual(copy, original);
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 40 });
+    await vt.chat.edit((state) => { state.only = 'copy'; });
+    await tavern.swipe();
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 50, only: 'copy' });
+    await tavern.save();
+    await tavern.open('Tale');
+    assert.equal(vt.chat.id, original);
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 40 });
+
+    // It keeps its id, also under another name, and what is branched from it is its child.
+    await tavern.open('Copy');
+    assert.equal(vt.chat.id, copy);
+    await tavern.rename('Second tale');
+    assert.equal(vt.chat.id, copy);
+    await tavern.branch(2);
+    assert.deepEqual([vt.chat.origin?.chatId, vt.chat.state.only], [copy, 'copy']);
+});
+
 test('a new group\'s greetings do not touch the chat that was open', async (t) => {
     const { server, tavern, vt, extensionId } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 40; });
