@@ -5,11 +5,12 @@
  * list of operations would grow for ever. A list of records rather than an object, since keys may be
  * named `__proto__`.
  *
- *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, sent?, anchor, actor}], instances}]
+ *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, ground?, sent?, anchor, actor}], instances}]
  *
  * `base` is what the server had when it was last seen, if it was (`known`). `sent` is what we have tried
  * to write there since, without hearing whether it arrived: if the server has that, nobody else has
- * been at it, and what came after may be written.
+ * been at it, and what came after may be written. `ground` is what was written to no message before a
+ * message wrote: what is left when that message goes.
  */
 
 import { exactText, holdsBigInt, parseExact } from './exact.js';
@@ -25,6 +26,7 @@ import { REPLACING } from './late.js';
  * @property {any} [base] absent: there was none
  * @property {boolean} known whether `base` is known
  * @property {Array<string|null>} [sent] as JSON text; null: removed
+ * @property {{text: string|null, actor: string}} [ground] as JSON text; null: removed
  * @property {import('./ids.js').Anchor|null} anchor
  * @property {string} actor
  * @property {Array<'value'|'base'>} [exact] which of them is JSON text: SillyTavern cannot save a BigInt
@@ -67,6 +69,8 @@ export class Away {
             }
             for (const [name, old] of key === null ? before : [[key, before]]) {
                 let kept = entry.rows.find((one) => one.instanceId === instanceId && one.key === name);
+                if (kept && place.anchor === null) delete kept.ground;
+                else if (kept && kept.anchor === null) kept.ground = { text: textOf(kept), actor: kept.actor };
                 if (!kept) {
                     kept = { instanceId, key: name, known, anchor: null, actor: 'extension' };
                     if (known && old !== ABSENT) put(kept, 'base', old);
@@ -132,8 +136,28 @@ function put(row, name, value) {
 
 /** @param {AwayRow} row */
 function noteSent(row) {
-    const text = !('value' in row) ? null : row.exact?.includes('value') ? row.value : exactText(row.value);
-    row.sent = [...new Set([...(row.sent ?? []), text])];
+    row.sent = [...new Set([...(row.sent ?? []), ...(row.ground ? [row.ground.text] : []), textOf(row)])];
+}
+
+/**
+ * @param {AwayRow} row as it is kept
+ * @returns {string|null} its value as JSON; null: removed
+ */
+function textOf(row) {
+    if (!('value' in row)) return null;
+    return row.exact?.includes('value') ? row.value : exactText(row.value);
+}
+
+/**
+ * What lies below rows that messages wrote, as rows of their own: to be written before them.
+ *
+ * @param {AwayRow[]} rows
+ * @returns {AwayRow[]}
+ */
+export function groundsOf(rows) {
+    return rows.flatMap(({ instanceId, key, known, ground }) => (ground ? [{
+        instanceId, key, known, anchor: null, actor: ground.actor, ...(ground.text === null ? {} : { value: parseExact(ground.text) }),
+    }] : []));
 }
 
 /**

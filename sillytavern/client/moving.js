@@ -2,7 +2,7 @@
  * Brings what was kept with a chat while the server was away to it, once.
  */
 
-import { settle } from './away.js';
+import { groundsOf, settle } from './away.js';
 import { ServerAwayError, ValueTrackerError } from './errors.js';
 import { hashText } from './ids.js';
 import { ABSENT } from './json.js';
@@ -19,8 +19,10 @@ export async function move(session) {
     const rows = write.filter((row) => !gone.includes(row));
     session.kept.trying(entry, rows);
     try {
-        for (const actor of ['extension', 'user']) {
-            await moveRows(session, entry, rows.filter((row) => row.actor === actor), actor);
+        for (const [part, some] of /** @type {const} */ ([['ground', groundsOf(rows)], ['rows', rows]])) {
+            for (const actor of ['extension', 'user']) {
+                await moveRows(session, `${entry.id}-${part}`, some.filter((row) => row.actor === actor), actor);
+            }
         }
     } catch (error) {
         if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
@@ -43,11 +45,11 @@ export async function move(session) {
 
 /**
  * @param {import('./session.js').Session} session
- * @param {import('./away.js').AwayEntry} entry
+ * @param {string} name of the content
  * @param {import('./away.js').AwayRow[]} rows
  * @param {string} actor
  */
-async function moveRows(session, entry, rows, actor) {
+async function moveRows(session, name, rows, actor) {
     for (let from = 0; from < rows.length; from += MOST_OPERATIONS) {
         const operations = rows.slice(from, from + MOST_OPERATIONS).map(({ instanceId, key, anchor, ...row }) => ({
             ...('value' in row ? { op: 'set', key, value: row.value } : { op: 'remove', key }),
@@ -56,7 +58,7 @@ async function moveRows(session, entry, rows, actor) {
         }));
         // Named after its content: if the answer is lost, or the page is closed before the entry is
         // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
-        const key = `away-${entry.id}-${hashText(session.id)}-${actor}-${from}`;
+        const key = `away-${name}-${hashText(session.id)}-${actor}-${from}`;
         const seen = session.revision;
         const answer = await session.callInLane('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
         session.revision = Math.max(session.revision, answer.body.revision);

@@ -208,6 +208,24 @@ test('two tabs that wrote the same key while the server was away: the later one 
     await until(() => one.vt.chat.state.hp === two.vt.chat.state.hp);
 });
 
+test('what a person wrote while the server was away survives the swipe of a message that wrote after it', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt } = await begin(t, { server, state: { hp: 50 } });
+    await server.down('SIGKILL');
+    await vt.chat.edit((state) => { state.hp = 49; state.mood = 'calm'; });
+    await reply(tavern, vt, (state) => { state.hp -= 10; state.mood = 'angry'; state.new = 1; });
+    assert.equal(vt.status, 'away');
+
+    await server.up();
+    await until(() => vt.status === 'online');
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 39, mood: 'angry', new: 1 });
+    await tavern.swipe();
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 49, mood: 'calm' });
+    await tavern.swipeTo(0);
+
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 39, mood: 'angry', new: 1 });
+});
+
 test('state is moved over once, also if the page did not live to see the answer', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
