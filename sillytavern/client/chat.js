@@ -30,6 +30,11 @@ import { Instance, Values } from './values.js';
  * @property {string} [cursor]
  */
 
+/** @typedef {{messageId: string, swipe?: string, hash?: string}} Visible */
+
+/** @param {Visible} one */
+const linkOf = (one) => ({ ...one, swipe: String(one.swipe ?? '0') });
+
 export class Chat {
     #session;
     #inserts;
@@ -340,7 +345,7 @@ export class Chat {
     /**
      * Tells the server which messages are visible. In SillyTavern this is done by itself.
      *
-     * @param {Array<{messageId: string, swipe?: string, hash?: string}>} [anchors]
+     * @param {Visible[]} [anchors]
      * @returns {Promise<any>} the report, or null if there was nothing to tell
      */
     async reconcile(anchors) {
@@ -348,19 +353,20 @@ export class Chat {
         session.mayWrite();
         session.saver.flush();
         return await session.run(() => (anchors
-            ? session.story.tell(anchors.map((one) => ({ ...one, swipe: String(one.swipe ?? '0') })), 'asked')
+            ? session.story.tell(anchors.map(linkOf), 'asked')
             : session.story.follow('asked')));
     }
 
     /**
      * After `stale`: the messages of this page are the story, and what another tab has told is taken back.
      *
+     * @param {Visible[]} [anchors]
      * @returns {Promise<any>} the report, or null
      */
-    async insist() {
+    async insist(anchors) {
         const session = this.#session;
         session.mayWrite();
-        return await session.run(() => session.story.insist());
+        return await session.run(() => session.story.insist(anchors?.map(linkOf)));
     }
 
     /** @type {Inserts['insertOnce']} */

@@ -72,10 +72,14 @@ export class Story {
         }
     }
 
-    /** The messages of this page are the story, whatever another tab has made of it; in the lane. */
-    async insist() {
+    /**
+     * The messages of this page, or these, are the story, whatever another tab has made of it; in the lane.
+     *
+     * @param {import('./ids.js').Link[]} [chain]
+     */
+    async insist(chain) {
         shared().insisted += 1;
-        return await this.follow('insist');
+        return await (chain ? this.tell(chain, 'insist') : this.follow('insist'));
     }
 
     /** Something was written to a message. */

@@ -59,6 +59,28 @@ test('two programs are in step', async (t) => {
     await until(() => a.state.hp === 2);
 });
 
+test('a program that has fallen behind takes nothing back, unless it insists', async (t) => {
+    const [one, two] = [await connect(t), await connect(t)];
+    const chats = [await one.vt.openChat('behind'), await two.vt.openChat('behind')];
+    const stale = heard(two.vt, 'stale');
+    await chats[1].reconcile([{ messageId: 'm1' }]);
+    await chats[0].set('hp', 45, { anchor: { messageId: 'm2', swipe: '0' } });
+    await chats[0].reconcile([{ messageId: 'm1' }]);
+    const { revision } = await chats[0].reconcile([{ messageId: 'm1' }, { messageId: 'm2' }]);
+    await until(() => chats[1].revision >= revision && chats[1].state.hp === 45);
+
+    for (const _ of [1, 2]) {
+        assert.equal(await chats[1].reconcile([{ messageId: 'm1' }]), null);
+        assert.equal(chats[1].state.hp, 45);
+    }
+    assert.deepEqual(stale, [{ reason: 'tab' }]);
+    const { dormant } = await chats[1].insist([{ messageId: 'm1' }]);
+
+    assert.equal(dormant, 1);
+    assert.equal(chats[1].state.hp, undefined);
+    assert.deepEqual(stale, [{ reason: 'tab' }, null]);
+});
+
 test('a restarted server is found again, and what was written meanwhile is sent', async (t) => {
     const server = await Server.start(t);
     const { vt } = await connect(t, { server });
