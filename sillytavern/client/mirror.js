@@ -166,6 +166,16 @@ export class Mirror {
      * @param {any} event
      */
     async event(event) {
+        await this.learn(event);
+        if (this.moved) await this.session.story.look();
+    }
+
+    /**
+     * The same, for one who will look for himself whether this tab has fallen behind.
+     *
+     * @param {any} event
+     */
+    async learn(event) {
         const { session } = this;
         // While the server counts as away it may be our own write whose answer was lost; on its return all is read anew.
         if (event.revision <= this.seen || session.stale || session.away) return;
@@ -175,7 +185,7 @@ export class Mirror {
         if (this.#perhaps.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return;
         let source = 'remote';
         let again = false;
-        if (event.changes.length === 0) this.moved = true;
+        // Other messages may be visible elsewhere and no value depend on it: then nobody has fallen behind.
         /** @type {Change[]} */
         const changes = [];
         for (const change of event.changes) {
@@ -189,7 +199,6 @@ export class Mirror {
         }
         if (again) await this.readAgain(source);
         this.#emit(source, changes);
-        if (this.moved) await session.story.look();
     }
 
     /**

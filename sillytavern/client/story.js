@@ -102,6 +102,7 @@ export class Story {
     async #send(chain) {
         const { session } = this;
         const { owner, mirror } = session;
+        const insisting = shared().insisted !== this.#insisted;
         for (let tries = 1; ; tries++) {
             try {
                 if (await this.#fallsBehind(chain)) return null;
@@ -124,6 +125,8 @@ export class Story {
                     return null;
                 }
                 await this.catchUp();
+                // What somebody insists on stands, whatever has come up on the way.
+                if (insisting) mirror.moved = false;
             }
         }
     }
@@ -156,7 +159,7 @@ export class Story {
         for (;;) {
             const since = session.mirror.seen;
             const { body } = await transport.request('GET', '/changes', { query: { since, chatId: session.id, limit: 1000 } });
-            for (const event of body.items) await session.mirror.event(event);
+            for (const event of body.items) await session.mirror.learn(event);
             session.mirror.seen = Math.max(session.mirror.seen, body.next);
             if (body.items.length === 0) return;
         }

@@ -226,8 +226,9 @@ COPY = """
 async (name) => {
     const { characters, characterId, chatId, getRequestHeaders } = SillyTavern.getContext();
     const { name: ch_name, avatar: avatar_url } = characters[characterId];
-    const ask = (path, body) => fetch(path, {
-        method: 'POST', headers: getRequestHeaders(), body: JSON.stringify({ ch_name, avatar_url, ...body }),
+    const headers = getRequestHeaders();
+    const ask = (path, more) => fetch(path, {
+        method: 'POST', headers, body: JSON.stringify({ ch_name, avatar_url, ...more }),
     });
     const chat = await (await ask('/api/chats/get', { file_name: chatId })).json();
     await ask('/api/chats/save', { file_name: name, chat, force: true });

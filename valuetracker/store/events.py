@@ -57,6 +57,11 @@ class Filter:
             return entry.chat == self.chat
         return entry.chat is not None and entry.chat_id == self.chat_id
 
+    def wants_chain(self, entry: EntryRow) -> bool:
+        """Whether it is of this chat, and says no more than that other messages are visible."""
+        alone = self.instance_id is None and self.key is None
+        return alone and not entry.records and self.wants_entry(entry)
+
     def wants(self, entry: EntryRow, record: Record) -> bool:
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
@@ -101,9 +106,18 @@ def check_since(head: int, since: int) -> None:
         raise RevisionUnknown(f"The latest revision is {head}.", current=head)
 
 
-def joined_events(entries: list[Revision], wanted: Filter) -> bytes:
-    events = (event_record(entry, wanted) for entry in entries)
-    return b"".join(event_bytes(event) for event in events if event["changes"] or wanted.everything)
+def joined_events(revisions: list[Revision], wanted: Filter) -> bytes:
+    return b"".join(map(event_bytes, wanted_events(revisions, wanted)))
+
+
+def wanted_events(revisions: list[Revision], wanted: Filter) -> list[FeedEvent]:
+    """What a reader is told of these revisions; those that do not concern it are passed over."""
+    events = [(revision, event_record(revision, wanted)) for revision in revisions]
+    return [
+        event
+        for revision, event in events
+        if event["changes"] or any(map(wanted.wants_chain, revision.entries))
+    ]
 
 
 def event_record(revision: Revision, wanted: Filter) -> FeedEvent:

@@ -25,6 +25,7 @@ from valuetracker.store.events import (
     event_record,
     joined_events,
     list_revisions,
+    wanted_events,
 )
 from valuetracker.store.ledger import Commit
 from valuetracker.store.openings import Openings
@@ -201,11 +202,7 @@ class Feed:
             while True:
                 wakeup = self._wakeup
                 entries, since = await self._next_revisions(since, limit)
-                items = [
-                    event
-                    for event in (event_record(entry, wanted) for entry in entries)
-                    if event["changes"] or wanted.everything
-                ]
+                items = wanted_events(entries, wanted)
                 if items or self.ended is not None:
                     return {"items": items, "next": since}
                 if since < self._source.revision:

@@ -61,6 +61,18 @@ def test_a_chain_that_changed_nothing_else_is_an_event_without_changes(chat: Cha
     assert (found["revision"], found["changes"], found["anchor"]) == (2, [], None)
 
 
+def test_readers_of_a_chat_hear_of_its_chain_and_of_no_other(chat: Chat) -> None:
+    chat.set("hp", 45)
+    Chat(chat.client, "other").set("hp", 1)
+    chat.reconcile("m1", "m2")
+
+    mine, theirs = events(chat.client, chatId="chat"), events(chat.client, chatId="other")
+
+    assert [(each["revision"], len(each["changes"])) for each in mine] == [(1, 2), (3, 0)]
+    assert [each["revision"] for each in theirs] == [2]
+    assert [each["revision"] for each in events(chat.client, chatId="chat", key="hp")] == [1]
+
+
 def test_a_reconcile_that_changed_nothing_is_no_event(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.reconcile("m1")
