@@ -4,12 +4,11 @@
 
 import { make, textButton } from './dom.js';
 import { ValueInput, withKeys } from './editor.js';
+import { isKey } from './paths.js';
 import { say } from './strings.js';
 import { PERSON, charactersHere } from './tracker.js';
 
 const LONGEST_NAME = 1024;
-// eslint-disable-next-line no-control-regex
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
 export class AddForm {
     /** @param {import('./tracker.js').Tracker} tracker */
@@ -62,7 +61,7 @@ export class AddForm {
      * @returns {Promise<string>} what is wrong, if something is
      */
     async #add(whom, key, value) {
-        if (!key || key.length > LONGEST_NAME || CONTROL.test(key)) return say('nameNeeded');
+        if (!isKey(key)) return say('nameNeeded');
         const row = whom ? await this.tracker.instanceOf(whom) : this.tracker.chat;
         if (Object.hasOwn(row.state, key)) return say('nameTaken');
         await row.set(key, value, PERSON);

@@ -6,11 +6,14 @@
 import { exactText } from './client/valuetracker.js';
 import { iconButton, make, moment, place, textButton } from './dom.js';
 import { withKeys } from './editor.js';
+import { Question } from './question.js';
+import { RestorePreview } from './restorepreview.js';
 import { say } from './strings.js';
-import { valueShown } from './valuerow.js';
 
 const OFFERED_MESSAGES = 50;
 const LONGEST_EXCERPT = 40;
+/** Changes of one moment are looked at once. */
+const SOON_MS = 200;
 /** SillyTavern's branches. */
 const BOOKMARKS = '/scripts/bookmarks.js';
 
@@ -19,8 +22,10 @@ export class CheckpointsView {
     #chat = null;
     #loads = 0;
     #picked = '';
-    /** By all that is shown of them: what stays the same keeps its preview. @type {Map<string, any>} */
+    /** By all that is shown of them: what stays the same keeps its preview. @type {Map<string, {element: any, preview: RestorePreview}>} */
     #items = new Map();
+    /** @type {ReturnType<typeof setTimeout>|undefined} */
+    #refreshing = undefined;
 
     /**
      * @param {import('./tracker.js').Tracker} tracker
@@ -36,6 +41,12 @@ export class CheckpointsView {
         this.list = make('div', { class: 'vt-checkpoints' });
         this.notice = make('div', { class: 'vt-faint' });
         element.append(this.form, this.problem, this.notice, this.list);
+        tracker.on('change', () => {
+            clearTimeout(this.#refreshing);
+            this.#refreshing = setTimeout(() => {
+                for (const { preview } of this.#items.values()) void preview.refresh();
+            }, SOON_MS);
+        });
         tracker.on('chat', (chat) => {
             if (chat?.begun?.differs) toastr.info(say('branchDiffers', { name: chat.begun.checkpoint }), say('checkpoints'), { escapeHtml: true });
         });
@@ -46,6 +57,8 @@ export class CheckpointsView {
         this.#chat = null;
         this.#loads += 1;
         this.#items.clear();
+        this.name.value = '';
+        this.#complain('');
         place(this.list, []);
     }
 
@@ -59,7 +72,7 @@ export class CheckpointsView {
         this.#complain('');
         const away = !chat || chat.away;
         this.form.hidden = away;
-        this.notice.textContent = away ? say('checkpointsAway') : '';
+        this.notice.textContent = chat?.away ? say('checkpointsAway') : '';
         this.#loads += 1;
         if (away) {
             place(this.list, []);
@@ -107,7 +120,7 @@ export class CheckpointsView {
         const chat = this.#chat;
         try {
             await action(chat);
-            for (const preview of this.list.querySelectorAll('.vt-preview')) preview.replaceChildren();
+            for (const { preview } of this.#items.values()) preview.close();
             if (chat === this.tracker.chat) await this.load(chat);
         } catch (error) {
             const { message, hint } = /** @type {any} */ (error);
@@ -121,7 +134,7 @@ export class CheckpointsView {
         const shown = exactText([checkpoint, index]);
         const item = this.#items.get(shown) ?? this.#make(checkpoint, index);
         this.#items.set(shown, item);
-        return item;
+        return item.element;
     }
 
     /**
@@ -132,42 +145,23 @@ export class CheckpointsView {
         const { name, status, messageId, createdAt } = checkpoint;
         const place = !messageId ? '' : index < 0 ? say('checkpointGone') : say('checkpointAsOf', { index });
         const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
-        const preview = make('div', { class: 'vt-preview' });
-        return make('div', { class: 'vt-checkpoint', 'data-name': name },
+        const preview = new RestorePreview({
+            name, chat: this.#chat, tracker: this.tracker,
+            restore: () => this.#try((chat) => chat.checkpoints.restore(name)), complain: (problem) => this.#complain(problem),
+        });
+        const removal = new Question({
+            icon: 'fa-trash-can', title: say('removeCheckpoint'), question: say('removeCheckpointSure', { name }), answer: say('remove'),
+            act: () => this.#try((chat) => chat.checkpoints.remove(name)), name: 'vt-remove',
+        });
+        const element = make('div', { class: 'vt-checkpoint', 'data-name': name },
             make('div', { class: 'vt-checkpoint-head' },
                 make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
                     make('small', { class: 'vt-faint' }, [ready ? place : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
-                ready ? iconButton('fa-clock-rotate-left', say('restore'), () => this.#preview(name, preview), 'vt-restore') : null,
+                ready ? iconButton('fa-clock-rotate-left', say('restore'), () => preview.toggle(), 'vt-restore') : null,
                 ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(checkpoint), 'vt-branch') : null,
-                iconButton('fa-trash-can', say('removeCheckpoint'), () => this.#try((chat) => chat.checkpoints.remove(name)), 'vt-remove')),
-            preview);
-    }
-
-    /**
-     * @param {string} name
-     * @param {any} preview
-     */
-    async #preview(name, preview) {
-        if (preview.firstChild) {
-            preview.replaceChildren();
-            return;
-        }
-        try {
-            // What is then and what is now: restoring goes the other way.
-            const differences = (await this.#chat.checkpoints.diff(name)).filter((/** @type {any} */ one) => !one.space);
-            const report = await this.#chat.checkpoints.restore(name, { dryRun: true });
-            const cancel = () => preview.replaceChildren();
-            preview.replaceChildren(
-                make('div', {}, say(differences.length || report.changed ? 'restorePreview' : 'restoreNothing', { name })),
-                differenceList(differences.map((/** @type {any} */ { instanceId, key, before, after }) => (
-                    { title: this.tracker.reference(instanceId ?? null, key), before: after, after: before }))),
-                ...report.warnings.map((/** @type {string} */ warning) => make('div', { class: 'vt-faint' }, warning)),
-                make('div', { class: 'vt-buttons' }, textButton(say('cancel'), cancel),
-                    differences.length || report.changed
-                        ? textButton(say('restore'), () => this.#try((chat) => chat.checkpoints.restore(name)), { class: 'vt-primary' }) : null));
-        } catch (error) {
-            this.#complain(/** @type {Error} */ (error).message);
-        }
+                removal.button),
+            removal.asking, preview.element);
+        return { element, preview };
     }
 
     /** @param {any} checkpoint */
@@ -212,15 +206,6 @@ async function makeBranch(index, swipe) {
  */
 export async function createCheckpoint(chat, message, name) {
     return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
-}
-
-/**
- * @param {Array<{title: string, before: any, after: any}>} differences
- */
-export function differenceList(differences) {
-    return make('ul', { class: 'vt-differences' }, ...differences.map(({ title, before, after }) => make('li', {},
-        make('span', { class: 'vt-name', title }, title),
-        make('span', { class: 'vt-change' }, valueShown(before), ' → ', valueShown(after)))));
 }
 
 /** @param {string} text */

@@ -7,13 +7,18 @@
 import { createCheckpoint } from './checkpointsview.js';
 import { exactText } from './client/valuetracker.js';
 import { make } from './dom.js';
-import { ABSENT, lookUp } from './paths.js';
+import { ABSENT, isKey, lookUp } from './paths.js';
 import { say } from './strings.js';
 import { PERSON } from './tracker.js';
-import { asText, meant } from './typed.js';
+import { asText, read } from './typed.js';
 
 /** @typedef {import('./tracker.js').Tracker} Tracker */
 /** @typedef {Record<string, any>} Named */
+
+/** What stands in quotes at the beginning, and what is behind it. */
+const QUOTED = /^"((?:[^"\\]|\\.)*)"(?:\s+([^]*)|$)/;
+const YES = new Set(['true', 'on', '1', 'yes']);
+const NO = new Set(['', 'false', 'off', '0', 'no']);
 
 class Refusal extends Error {}
 
@@ -68,9 +73,10 @@ export function registerCommands(tracker) {
  */
 function add(name, { help, example, returns, named, unnamed, run }) {
     const { SlashCommandParser, SlashCommand, SlashCommandArgument, SlashCommandNamedArgument } = SillyTavern.getContext();
+    // The list of commands shows it on one line, without the elements.
     const shown = make('div', {},
-        make('div', {}, say(help)),
-        make('div', {}, make('strong', {}, say('helpExample')), make('pre', {}, make('code', { class: 'language-stscript' }, example))));
+        make('div', {}, say(help)), ' ',
+        make('div', {}, make('strong', {}, say('helpExample')), ' ', make('pre', {}, make('code', { class: 'language-stscript' }, example))));
     SlashCommandParser.addCommandObject(SlashCommand.fromProps({
         name,
         callback: async (/** @type {Named} */ given, /** @type {any} */ text) => {
@@ -110,26 +116,50 @@ function openChat(tracker) {
 }
 
 /** @param {Named} named */
-function placeOf({ follow }) {
-    return isTrue(follow) ? { anchor: SillyTavern.getContext().chat.length - 1 } : PERSON;
-}
-
-/** @param {any} flag */
-function isTrue(flag) {
-    return ['true', 'on', '1', 'yes'].includes(String(flag).toLowerCase());
+function placeOf(named) {
+    return isTrue(named, 'follow') ? { anchor: SillyTavern.getContext().chat.length - 1 } : PERSON;
 }
 
 /**
- * The name, and what is behind it: `key=` says it, else it is the first word.
+ * @param {Named} named
+ * @param {string} name
+ */
+function isTrue(named, name) {
+    const flag = String(named[name] ?? '').toLowerCase();
+    if (YES.has(flag)) return true;
+    if (NO.has(flag)) return false;
+    throw new Refusal(say('commandOneOf', { name, given: named[name], choices: 'true, false' }));
+}
+
+/**
+ * Text without the quotes around it.
+ *
+ * @param {string} text
+ */
+function unquoted(text) {
+    const [, quoted, rest] = QUOTED.exec(text) ?? [];
+    return quoted === undefined || rest ? text : plain(quoted);
+}
+
+/** @param {string} quoted what stands between quotes */
+function plain(quoted) {
+    return quoted.replace(/\\(["\\])/g, '$1');
+}
+
+/**
+ * The name, and what is behind it: `key=` says it, else it is the first word, or what is in quotes.
  *
  * @param {Named} named
  * @param {string} text
  */
 function parted({ key }, text) {
-    if (key) return { path: String(key), rest: text };
-    const [, path = '', rest = ''] = /^(\S+)\s*([^]*)$/.exec(text) ?? [];
-    if (!path) throw new Refusal(say('commandNoKey'));
-    return { path, rest };
+    const [, quoted, behind] = QUOTED.exec(text) ?? [];
+    const [, word = '', rest = ''] = /^(\S+)\s*([^]*)$/.exec(text) ?? [];
+    const found = key ? { path: String(key), rest: text }
+        : quoted === undefined ? { path: word, rest } : { path: plain(quoted), rest: behind };
+    if (!found.path) throw new Refusal(say('commandNoKey'));
+    if (!isKey(found.path)) throw new Refusal(say('nameNeeded'));
+    return found;
 }
 
 /**
@@ -139,7 +169,7 @@ function parted({ key }, text) {
  */
 function getValue(tracker, named, text) {
     openChat(tracker);
-    const path = named.key ? String(named.key) : text.replace(/^"(.*)"$/, '$1');
+    const path = named.key ? String(named.key) : unquoted(text);
     if (!path) throw new Refusal(say('commandNoKey'));
     const value = lookUp(tracker.bearers, path);
     return value === ABSENT ? String(named.default ?? '') : asText(value);
@@ -152,10 +182,14 @@ function getValue(tracker, named, text) {
  */
 async function setValue(tracker, named, text) {
     openChat(tracker);
+    const as = named.as ?? 'json';
+    if (!['json', 'text'].includes(as)) throw new Refusal(say('commandOneOf', { name: 'as', given: as, choices: 'json, text' }));
     const { path, rest } = parted(named, text);
-    const value = named.as === 'text' ? rest : meant(rest);
-    await tracker.set(path, value, placeOf(named));
-    return asText(value);
+    if (rest === '' && as !== 'text') throw new Refusal(say('commandNoValue', { key: path }));
+    const found = read(as === 'text' ? 'text' : 'auto', rest);
+    if ('problem' in found) throw new Refusal(say(found.problem, { error: found.error }));
+    await tracker.set(path, found.value, placeOf(named));
+    return asText(found.value);
 }
 
 /**
@@ -184,7 +218,7 @@ async function nameCheckpoint(tracker, named, text) {
     if (!Number.isInteger(message) || message < 0 || message > last) {
         throw new Refusal(say('commandNoMessage', { index: named.message }));
     }
-    const { name } = await createCheckpoint(chat, message, text);
+    const { name } = await createCheckpoint(chat, message, unquoted(text));
     tracker.tell('checkpoints');
     return name;
 }
@@ -196,7 +230,8 @@ async function nameCheckpoint(tracker, named, text) {
  */
 async function restore(tracker, named, text) {
     const chat = openChat(tracker);
-    if (!text) throw new Refusal(say('commandNoCheckpoint'));
-    if (isTrue(named.preview)) return exactText(await chat.checkpoints.diff(text));
-    return String((await chat.checkpoints.restore(text)).changed);
+    const name = unquoted(text);
+    if (!name) throw new Refusal(say('commandNoCheckpoint'));
+    if (isTrue(named, 'preview')) return exactText(await chat.checkpoints.diff(name));
+    return String((await chat.checkpoints.restore(name)).changed);
 }

@@ -10,8 +10,9 @@ import { startInjection } from './injection.js';
 import { LastStep } from './laststep.js';
 import { registerMacros } from './macros.js';
 import { Panel } from './panel.js';
+import { followRenames } from './renames.js';
 import { startSessions } from './sessions.js';
-import { change, settings } from './settings.js';
+import { isOpen, setOpen } from './settings.js';
 import { showSettings } from './settingsview.js';
 import { say } from './strings.js';
 import { startTool } from './tool.js';
@@ -30,7 +31,7 @@ async function template(name) {
 }
 
 function addToMenu() {
-    const item = make('div', { id: 'vt_menu', class: 'list-group-item flex-container flexGap5 interactable', tabindex: 0, title: say('menuTip'), onclick: () => change({ open: !settings().open }) },
+    const item = make('div', { id: 'vt_menu', class: 'list-group-item flex-container flexGap5 interactable', tabindex: 0, title: say('menuTip'), onclick: () => setOpen(!isOpen()) },
         make('div', { class: 'fa-solid fa-chart-line extensionsMenuExtensionButton' }), make('span', {}, say('title')));
     document.getElementById('extensionsMenu')?.append(make('div', { class: 'extension_container' }, item));
 }
@@ -44,6 +45,7 @@ async function start() {
     document.getElementById('extensions_settings2')?.append(settingsPart);
     showSettings(tracker, settingsPart);
     addToMenu();
+    followRenames(tracker);
     startInjection(tracker);
     startTool(tracker);
     startSessions(tracker);

@@ -9,7 +9,7 @@
 import { exactText } from './client/valuetracker.js';
 
 /** @typedef {'swipe'|'delete'|'reply'|'regenerate'|'restore'} Step */
-/** @typedef {{instanceId: string|null, key: string, before: any, after: any}} Difference */
+/** @typedef {{instanceId: string|null, key: string, before: any, after: any, written: boolean}} Difference */
 
 export class LastStep {
     /** @type {Step|null} */
@@ -17,6 +17,8 @@ export class LastStep {
     /** What each value was and became; undefined is not there. @type {Map<string, Difference>} */
     #changes = new Map();
     #generating = false;
+    /** The swipe that is shown instead of one that is deleted. @type {{messageId: number, newSwipeId: number}|null} */
+    #instead = null;
 
     /**
      * Made before the connection: its listeners are called first then.
@@ -26,7 +28,17 @@ export class LastStep {
     constructor(tracker) {
         this.tracker = tracker;
         const { eventSource, eventTypes } = SillyTavern.getContext();
-        eventSource.on(eventTypes.MESSAGE_SWIPED, () => this.#begin('swipe'));
+        eventSource.on(eventTypes.MESSAGE_SWIPED, (/** @type {number} */ index) => {
+            const instead = this.#instead;
+            this.#instead = null;
+            // SillyTavern swipes to what is left; the deletion has begun this step.
+            const left = instead?.messageId === Number(index) && SillyTavern.getContext().chat[index]?.swipe_id === instead.newSwipeId;
+            if (!left) this.#begin('swipe');
+        });
+        eventSource.on(eventTypes.MESSAGE_SWIPE_DELETED, (/** @type {any} */ deleted) => {
+            this.#begin('delete');
+            this.#instead = deleted;
+        });
         eventSource.on(eventTypes.MESSAGE_DELETED, () => {
             // Regenerating deletes the reply itself.
             if (!this.#generating) this.#begin('delete');
@@ -44,7 +56,8 @@ export class LastStep {
             // It is told twice: by the answer, and by the feed.
             if (source === 'restore' && changes.length) this.#begin('restore');
             const told = source === 'local' && (this.#generating || tracker.anchoring > 0);
-            if (source === 'story' || source === 'restore' || told) this.#note(changes);
+            if (source === 'story' || source === 'restore' || told) this.#note(changes, told);
+            else if (source === 'remote') this.#takeBack(changes);
         });
         tracker.on('chat', () => {
             this.step = null;
@@ -58,12 +71,31 @@ export class LastStep {
         this.#changes.clear();
     }
 
-    /** @param {Array<{instanceId: string|null, key: string, before?: any, after?: any, space?: string}>} changes */
-    #note(changes) {
+    /**
+     * @param {Array<{instanceId: string|null, key: string, before?: any, after?: any, space?: string}>} changes
+     * @param {boolean} [written] by the reply itself, not by what followed the story
+     */
+    #note(changes, written = false) {
         for (const { instanceId, key, before, after, space } of changes) {
+            if (space) continue;
             const place = JSON.stringify([instanceId, key]);
             const known = this.#changes.get(place);
-            if (!space) this.#changes.set(place, { instanceId, key, before: known ? known.before : before, after });
+            // What a new reply does begins when the one before it is gone.
+            const anew = !known || (this.step === 'regenerate' && written && !known.written);
+            this.#changes.set(place, { instanceId, key, before: anew ? before : known.before, after, written: written || Boolean(known?.written) });
+        }
+    }
+
+    /**
+     * What the server has refused is as it was before.
+     *
+     * @param {Array<{instanceId: string|null, key: string, after?: any}>} changes
+     */
+    #takeBack(changes) {
+        for (const { instanceId, key, after } of changes) {
+            const place = JSON.stringify([instanceId, key]);
+            const known = this.#changes.get(place);
+            if (known && exactText(known.before) === exactText(after)) this.#changes.delete(place);
         }
     }
 

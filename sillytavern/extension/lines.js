@@ -77,7 +77,7 @@ export function sparkline(exact) {
         HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / (span || 1),
     ].map((one) => Math.round(one * 10) / 10));
     const [x, y] = /** @type {number[]} */ (points.at(-1));
-    return drawn('svg', { class: 'vt-line', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': exact.join(', ') },
+    return drawn('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': exact.join(', ') },
         drawn('title', {}, `${say('lineTip', { count: numbers.length })}: ${exact.join(', ')}`),
         drawn('polyline', { points: points.map((point) => point.join(',')).join(' ') }),
         drawn('circle', { cx: x, cy: y, r: 2 }));

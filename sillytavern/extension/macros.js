@@ -26,7 +26,10 @@ export function registerMacros(tracker) {
         displayOverride: '{{vt::path::default}}',
         exampleUsage: ['{{vt::hp}}', '{{vt::Seraphina.mood}}', '{{vt::inventory.0::nothing}}'],
         handler: (/** @type {any} */ { args: [path = '', ...otherwise] }) => {
-            const value = lookUp(tracker.bearers, path.trim());
+            const { bearers } = tracker;
+            // The name of a value may hold `::` itself.
+            const whole = lookUp(bearers, [path, ...otherwise].join('::').trim());
+            const value = whole === ABSENT ? lookUp(bearers, path.trim()) : whole;
             return value === ABSENT ? otherwise.join('::') : harmless(asText(value));
         },
     });

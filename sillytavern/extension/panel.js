@@ -4,11 +4,12 @@
  */
 
 import { AddForm } from './addform.js';
-import { CheckpointsView, differenceList } from './checkpointsview.js';
+import { CheckpointsView } from './checkpointsview.js';
+import { differenceList } from './differences.js';
 import { make } from './dom.js';
 import { Lines } from './lines.js';
 import { otherExtensions, readOther } from './others.js';
-import { change, onSettings, settings } from './settings.js';
+import { isOpen, onSettings, setOpen } from './settings.js';
 import { Notices, showStatus } from './status.js';
 import { fill, say } from './strings.js';
 import { ValuesView, groupsOf } from './valuesview.js';
@@ -16,6 +17,8 @@ import { ValuesView, groupsOf } from './valuesview.js';
 /** Changes of one moment are drawn once. */
 const SOON_MS = 60;
 const HISTORY_MS = 300;
+/** As many as are seen at a glance need no search. */
+const GLANCE = 12;
 /** How often the values of another extension are read while they are shown. */
 const LOOK_MS = 4000;
 const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', regenerate: 'lastRegenerate', restore: 'lastRestore' };
@@ -55,13 +58,18 @@ export class Panel {
         this.other = part('vt-other');
         this.whose = part('vt-whose');
         this.step = part('vt-step');
-        this.values = new ValuesView({ tracker, lines: this.#lines, editable: true });
+        const redraw = () => this.#drawSoon();
+        this.values = new ValuesView({ tracker, lines: this.#lines, editable: true, redraw });
         this.add = new AddForm(tracker);
         part('vt-values').append(this.values.element, this.add.element);
-        this.others = new ValuesView({ tracker, lines: null, editable: false });
+        this.others = new ValuesView({ tracker, lines: null, editable: false, redraw });
         this.other.append(this.others.element);
         this.checkpoints = new CheckpointsView(tracker, part('vt-checkpoints-section'));
-        part('vt-close').addEventListener('click', () => change({ open: false }));
+        part('vt-close').addEventListener('click', () => setOpen(false));
+        this.search = part('vt-search');
+        this.search.addEventListener('input', () => this.#search());
+        // SillyTavern listens for keys of its own: arrows swipe, Enter clicks once more.
+        element.addEventListener('keydown', (event) => event.stopPropagation());
         this.whose.addEventListener('change', () => {
             this.#whose = this.whose.value;
             this.#drawSoon();
@@ -90,8 +98,10 @@ export class Panel {
     }
 
     #show() {
-        const opened = this.element.hidden && settings().open;
-        this.element.hidden = !settings().open;
+        const opened = this.element.hidden && isOpen();
+        this.element.hidden = !isOpen();
+        // The chat makes room for it.
+        document.body.classList.toggle('vt-beside', isOpen());
         if (opened) this.#anew();
         else this.#drawSoon();
     }
@@ -153,14 +163,16 @@ export class Panel {
             this.#drawnChat = chat?.id ?? null;
             this.values.clear();
             this.add.close();
+            this.search.value = '';
+            this.values.search('');
         }
         const others = Boolean(chat && this.#whose);
         this.own.hidden = !chat || others;
         this.other.hidden = !others;
-        this.empty.hidden = Boolean(chat);
-        this.empty.textContent = say('noChat');
-        if (!chat) return;
-        if (others) {
+        if (!chat) {
+            this.search.hidden = true;
+            this.#tell('noChat');
+        } else if (others) {
             const whose = this.#whose;
             const { data, instances } = await readOther(vt, whose, chat.id);
             if (whose !== this.#whose || chat !== this.tracker.chat) return;
@@ -168,18 +180,35 @@ export class Panel {
             if (seen !== this.#seen) this.others.clear();
             this.#seen = seen;
             this.others.update(groupsOf(data, instances));
-            this.empty.textContent = say('noValuesOther');
-            this.empty.hidden = this.others.element.childElementCount > 0;
+            this.#search();
             // Nobody tells of what others write.
             clearTimeout(this.#looking);
             this.#looking = setTimeout(() => this.#drawSoon(), LOOK_MS);
-            return;
+        } else {
+            const { data, instances } = chat.snapshot();
+            this.values.update(groupsOf(data, instances));
+            this.#search();
+            this.#drawStep();
         }
-        const { data, instances } = chat.snapshot();
-        this.values.update(groupsOf(data, instances));
-        this.empty.textContent = say('noValues');
-        this.empty.hidden = this.values.element.childElementCount > 0;
-        this.#drawStep();
+    }
+
+    /** Shows what is sought, and says why there is nothing. */
+    #search() {
+        const view = this.#whose ? this.others : this.values;
+        view.search(this.search.value);
+        this.search.hidden = view.count <= GLANCE && !this.search.value;
+        const { chat } = this.tracker;
+        // A server that was away from the beginning has never told what it has.
+        if (chat?.away && chat.opened === null && !this.#whose) this.#tell('valuesAway');
+        else if (view.found > 0) this.#tell(null);
+        else if (view.count > 0) this.#tell('searchNone');
+        else this.#tell(this.#whose ? 'noValuesOther' : 'noValues');
+    }
+
+    /** @param {'noChat'|'valuesAway'|'searchNone'|'noValuesOther'|'noValues'|null} what */
+    #tell(what) {
+        this.empty.textContent = what ? say(what) : '';
+        this.empty.hidden = !what;
     }
 
     #drawStep() {

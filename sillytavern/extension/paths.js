@@ -5,11 +5,25 @@
  * values come before those of its instances.
  */
 
+const LONGEST_KEY = 1024;
+// eslint-disable-next-line no-control-regex
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const INDEX = /^(0|[1-9]\d*)$/;
+
+/**
+ * Whether a value may be called so.
+ *
+ * @param {string} key
+ */
+export function isKey(key) {
+    return key !== '' && key.length <= LONGEST_KEY && !CONTROL.test(key);
+}
+
 /**
  * One bearer of values: the chat itself (no names), or an instance.
  *
  * @typedef {object} Bearer
- * @property {string|null} id null is the chat
+ * @property {string|null} id null is the chat; the empty one is somebody who has no instance yet
  * @property {string[]} names what it may be called
  * @property {any} data
  */
@@ -43,12 +57,12 @@ export function locate(bearers, path) {
         const keys = steps(bearer.data, rest);
         if (keys) return { bearer, keys };
     }
-    // A new field of an object that is there; else a new key of whom is named.
+    // A new part of an object or list that is there; else a new key of whom is named.
     for (const { bearer, rest } of found) {
         for (const [head, field] of splits(rest)) {
             const keys = steps(bearer.data, head);
             const inside = keys?.reduce((value, key) => value[key], bearer.data);
-            if (keys && isContainer(inside) && !Array.isArray(inside)) return { bearer, keys: [...keys, field] };
+            if (keys && isContainer(inside)) return { bearer, keys: [...keys, field] };
         }
     }
     const { bearer, rest } = found.at(-1) ?? { bearer: bearers[0], rest: path };
@@ -104,6 +118,16 @@ function splits(path) {
         found.push([path.slice(0, dot), path.slice(dot + 1)]);
     }
     return found;
+}
+
+/**
+ * Whether something can be put there: a list has items without a gap between them.
+ *
+ * @param {any} container
+ * @param {string} field
+ */
+export function hasRoom(container, field) {
+    return !Array.isArray(container) || (INDEX.test(field) && Number(field) <= container.length);
 }
 
 /** @param {any} value */

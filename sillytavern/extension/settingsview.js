@@ -3,7 +3,7 @@
  */
 
 import { macrosWork } from './macros.js';
-import { change, onSettings, settings } from './settings.js';
+import { change, onSettings, setOpen, settings } from './settings.js';
 import { showStatus } from './status.js';
 import { fill } from './strings.js';
 
@@ -15,7 +15,7 @@ export function showSettings(tracker, element) {
     fill(element);
     const part = (/** @type {string} */ name) => /** @type {any} */ (element.querySelector(`.${name}`));
     showStatus(tracker, part('vt-status'));
-    part('vt-show').addEventListener('click', () => change({ open: true }));
+    part('vt-show').addEventListener('click', () => setOpen(true));
     part('vt-set-tool').addEventListener('change', (/** @type {any} */ { target }) => change({ tool: target.checked }));
     part('vt-set-sessions').addEventListener('change', (/** @type {any} */ { target }) => change({ sessions: target.checked }));
     part('vt-set-inject').addEventListener('change', (/** @type {any} */ { target }) => change({ inject: target.value }));

@@ -5,7 +5,7 @@
 import { make, textButton } from './dom.js';
 import { say } from './strings.js';
 import { PERSON } from './tracker.js';
-import { valueShown } from './valuerow.js';
+import { valueShown } from './valueshown.js';
 
 /** How long good news stays. */
 const NEWS_MS = 6000;
@@ -68,7 +68,7 @@ export class Notices {
         const plain = (/** @type {any} */ value) => valueShown(value).textContent;
         const kind = `conflict ${JSON.stringify([instanceId, key])}`;
         this.#show(kind, [
-            say('conflictNotice', { key: this.tracker.reference(instanceId, key), theirs: plain(other), mine: plain(now) }),
+            say(kept === 'mine' ? 'conflictNotice' : 'conflictLost', { key: this.tracker.reference(instanceId, key), other: plain(other), now: plain(now) }),
             textButton(say('useOther', { value: plain(other) }), () => {
                 this.#drop(kind);
                 use(other, PERSON);

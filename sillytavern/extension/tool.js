@@ -7,7 +7,7 @@
  * swipe the call is a quiet one, and a reply that is still empty then is continued.
  */
 
-import { ABSENT, lookUp } from './paths.js';
+import { ABSENT, isKey, lookUp } from './paths.js';
 import { settings } from './settings.js';
 import { say } from './strings.js';
 import { asText, kindOf, read } from './typed.js';
@@ -130,24 +130,32 @@ function register(tracker, quiet, onCall) {
  * @returns {Promise<string>} what the model is told of it
  */
 async function act(tracker, { key, value, by, character }) {
-    if (typeof key !== 'string' || !key.trim()) return 'Nothing was set: "key" is missing.';
+    const name = typeof key === 'string' ? key.trim() : '';
+    if (!name) return 'Nothing was set: "key" is missing.';
+    if (!isKey(name)) return 'Nothing was set: "key" is too long, or not on one line.';
     if (!tracker.chat) return 'Nothing was set: no chat is open.';
-    if (value === undefined && by === undefined) return 'Nothing was set: "value" or "by" is missing.';
+    // Many models fill in every field: one that is empty beside the other was not meant.
+    const adds = !isEmpty(by) && isEmpty(value);
+    if (value === undefined && !adds) return 'Nothing was set: "value" or "by" is missing.';
+    if (adds && !Number.isFinite(Number(by))) return 'Nothing was set: "by" is not a number.';
     try {
         const row = typeof character === 'string' && character.trim()
             ? await tracker.instanceOf(character.trim()) : null;
-        const name = key.trim();
         const path = row ? `${row.id}.${name}` : name;
-        if (value === undefined) {
-            const sum = await tracker.increment(path, Number(by));
-            return `${name} is now ${sum}.`;
-        }
-        const kept = alike(lookUp(tracker.bearers, path), value);
+        if (adds) return `${name} is now ${await tracker.increment(path, Number(by))}.`;
+        const before = lookUp(tracker.bearers, path);
+        if (value === '' && before !== ABSENT && kindOf(before) === 'number') return `Nothing was set: "value" is empty, and ${name} is a number.`;
+        const kept = alike(before, value);
         await tracker.set(path, kept === null ? undefined : kept);
         return kept === null ? `${name} is removed.` : `${name} is now ${asText(kept)}.`;
     } catch (error) {
         return `Nothing was set: ${/** @type {Error} */ (error).message}`;
     }
+}
+
+/** @param {any} given */
+function isEmpty(given) {
+    return given === undefined || given === null || given === '';
 }
 
 /**

@@ -6,7 +6,8 @@
  */
 
 import { ValueTracker, sum } from './client/valuetracker.js';
-import { locate } from './paths.js';
+import { hasRoom, locate } from './paths.js';
+import { say } from './strings.js';
 
 /** The values that macros, commands, the model and the player set are this extension's. */
 export const EXTENSION_ID = 'valuetracker-panel';
@@ -103,7 +104,7 @@ export class Tracker {
      * @param {any} [options] anchor and actor
      */
     async set(path, value, options) {
-        const { chat, row, keys } = this.#at(path);
+        const { chat, row, keys } = await this.#at(path);
         await this.#following(options, () => written(chat, row, keys, value, options));
     }
 
@@ -116,11 +117,12 @@ export class Tracker {
      * @returns {Promise<number|bigint>}
      */
     async increment(path, by, options) {
-        const { chat, row, keys } = this.#at(path);
+        const { chat, row, keys } = await this.#at(path);
         return await this.#following(options, async () => {
             if (keys.length === 1) return (await row.increment(keys[0], by, options)).value;
-            const before = keys.reduce((value, key) => value?.[key], row.state) ?? 0;
-            const after = sum(typeof before === 'bigint' ? before : Number(before), by);
+            const before = keys.reduce((value, key) => value?.[key], row.state);
+            if (!['number', 'bigint', 'undefined'].includes(typeof before)) throw new TypeError(say('notCountable', { key: path }));
+            const after = sum(before ?? 0, by);
             await written(chat, row, keys, after, options);
             return after;
         });
@@ -143,14 +145,21 @@ export class Tracker {
     }
 
     /** @param {string} path */
-    #at(path) {
+    async #at(path) {
         const chat = this.vt.chat;
-        const { bearer, keys } = locate(this.bearers, path);
-        return { chat, row: bearer.id === null ? chat : chat.instance(bearer.id), keys };
+        const { bearer, keys } = locate([...this.bearers, ...this.#newcomers], path);
+        if (bearer.id === null) return { chat, row: chat, keys };
+        return { chat, row: bearer.id === '' ? await this.instanceOf(bearer.names[0]) : chat.instance(bearer.id), keys };
+    }
+
+    /** Who is in the chat and bears no values yet. @returns {Bearer[]} */
+    get #newcomers() {
+        const known = new Set(this.chat?.instances.map((/** @type {any} */ { characterId }) => characterId));
+        return charactersHere().filter(({ avatar }) => !known.has(avatar)).map(({ name }) => ({ id: '', names: [name], data: {} }));
     }
 
     /**
-     * What a value of the open chat is called in macros.
+     * What a value of the open chat is called in macros. A name that means another value is passed over.
      *
      * @param {string|null} instanceId
      * @param {string} key
@@ -158,8 +167,11 @@ export class Tracker {
      */
     reference(instanceId, key) {
         if (instanceId === null) return key;
-        const bearer = this.bearers.find((one) => one.id === instanceId);
-        return `${bearer?.names[0] ?? instanceId}.${key}`;
+        const { bearers } = this;
+        const bearer = bearers.find((one) => one.id === instanceId);
+        const names = bearer?.names ?? [instanceId];
+        const clear = names.find((name) => locate(bearers, `${name}.${key}`).bearer.id === instanceId);
+        return `${clear ?? names[0]}.${key}`;
     }
 
     /**
@@ -191,6 +203,7 @@ async function written(chat, row, keys, value, options) {
     await chat.batch(() => {
         const inside = keys.slice(0, -1).reduce((at, key) => at[key], row.state);
         const last = /** @type {string} */ (keys.at(-1));
+        if (!hasRoom(inside, last)) throw new TypeError(say('noRoom', { key: keys.slice(0, -1).join('.'), index: last, count: inside.length }));
         if (value === undefined) delete inside[last];
         else inside[last] = value;
     }, options);

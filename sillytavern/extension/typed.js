@@ -63,7 +63,7 @@ export function asInput(kind, value) {
 export function read(kind, text) {
     switch (kind) {
         case 'auto':
-            return { value: meant(text) };
+            return meant(text);
         case 'text':
             return { value: text };
         case 'number':
@@ -131,12 +131,23 @@ function depthOf(value) {
 }
 
 /**
- * What somebody who writes commands means: JSON where it is JSON, else text.
+ * What somebody who writes commands means: JSON where it is JSON, else text. A number that cannot
+ * be kept is neither: nobody who writes one means text.
  *
  * @param {string} text
- * @returns {any}
+ * @returns {Read}
  */
 export function meant(text) {
     const found = readJson(text);
-    return 'value' in found ? found.value : text;
+    return 'problem' in found && found.problem === 'notJson' ? { value: text } : found;
+}
+
+/**
+ * Whether text could be taken for a value of another kind.
+ *
+ * @param {string} text
+ */
+export function looksTyped(text) {
+    const found = meant(text);
+    return 'problem' in found || typeof found.value !== 'string' || found.value !== text;
 }

@@ -1,49 +1,34 @@
 /**
  * One value: its name, what it is, the line of its numbers; and behind it, the details.
+ *
+ * Its elements stay the same while it is there: whatever has the focus keeps it.
  */
 
 import { exactText } from './client/valuetracker.js';
-import { iconButton, make, moment, textButton } from './dom.js';
+import { make, place } from './dom.js';
 import { editor } from './editor.js';
 import { sparkline } from './lines.js';
-import { macrosWork } from './macros.js';
-import { isTold, settings, tell } from './settings.js';
+import { isTold } from './settings.js';
 import { say } from './strings.js';
 import { PERSON } from './tracker.js';
-import { asText, kindOf, meant } from './typed.js';
-
-const SHOWN_HISTORY = 12;
-const LONGEST = 200;
-
-/**
- * What is shown for a value on one line.
- *
- * @param {any} value undefined is one that is not there
- * @returns {any}
- */
-export function valueShown(value) {
-    const kind = value === undefined ? 'absent' : kindOf(value);
-    const words = { absent: say('absent'), nothing: say('nothing'), switch: value ? say('yes') : say('no') };
-    const text = kind in words ? words[/** @type {keyof typeof words} */ (kind)] : asText(value);
-    const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-    // Text that could be taken for something else stands in quotes.
-    const quoted = kind === 'text' && (!text.trim() || typeof meant(text) !== 'string');
-    return make('span', { class: `vt-value vt-${kind}` }, quoted ? `"${short}"` : short);
-}
+import { kindOf } from './typed.js';
+import { ValueDetails } from './valuedetails.js';
+import { valueShown } from './valueshown.js';
 
 /**
  * @typedef {object} Shown
  * @property {import('./tracker.js').Tracker} tracker
  * @property {import('./lines.js').Lines|null} lines
  * @property {boolean} editable
+ * @property {() => void} redraw
  */
 
 export class ValueRow {
     #value;
-    #editing = false;
-    /** What the value was when it began to be edited, and the input. @type {{text: string, input: import('./editor.js').ValueInput}|null} */
+    /** What the value was when the editor last said so, and its input. @type {{text: string, form: any, input: import('./editor.js').ValueInput}|null} */
     #edited = null;
-    #open = false;
+    /** Behind the name, while it is open. @type {ValueDetails|null} */
+    #details = null;
 
     /**
      * @param {Shown} shown
@@ -56,72 +41,104 @@ export class ValueRow {
         this.instanceId = instanceId;
         this.key = key;
         this.#value = value;
-        this.head = make('div', { class: 'vt-head' });
+        this.caret = make('i', { class: 'fa-solid fa-fw fa-caret-right', 'aria-hidden': 'true' });
+        this.told = make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('toldModel') });
+        this.name = make('button', { type: 'button', class: 'vt-key', title: key, onclick: () => this.#toggle() },
+            this.caret, make('span', {}, key), this.told);
+        this.line = make('span', { class: 'vt-line' });
+        this.cell = shown.editable
+            ? make('button', { type: 'button', class: 'vt-cell', title: say('edit'), 'aria-label': `${say('edit')}: ${key}`, onclick: () => this.edit() })
+            : make('span', { class: 'vt-cell' });
         this.body = make('div', { class: 'vt-body' });
-        this.element = make('div', { class: 'vt-row', 'data-key': key }, this.head, this.body);
+        this.element = make('div', { class: 'vt-row', 'data-key': key }, make('div', { class: 'vt-head' }, this.name, this.line, this.cell), this.body);
         this.#draw();
     }
 
+    /** Whether somebody is typing in it. */
     get isBusy() {
-        return this.#editing;
+        return this.#edited !== null;
     }
 
-    /** @param {any} value */
+    /** Whether it is open, or being edited. */
+    get isOpen() {
+        return this.isBusy || this.#details !== null;
+    }
+
+    /** @param {any} value undefined is one that is gone */
     update(value) {
         this.#value = value;
         this.#draw();
-        if (this.#editing && this.#edited && this.#edited.text !== exactText(value)) {
-            this.#edited.input.tell(say('changedMeanwhile', { value: valueShown(value).textContent }));
-        }
+        this.#warn(value);
     }
 
-    get #reference() {
+    /** What it is called in macros. */
+    get reference() {
         return this.shown.tracker.reference(this.instanceId, this.key);
     }
 
     #draw() {
         const { lines, editable } = this.shown;
-        const numbers = lines?.numbers(this.instanceId, this.key, this.#value) ?? [];
-        const told = editable && isTold(this.#reference);
-        this.element.classList.toggle('vt-open', this.#open);
-        this.head.replaceChildren(
-            make('button', {
-                type: 'button', class: 'vt-key', title: this.key, 'aria-expanded': String(this.#open), onclick: () => this.#toggle(),
-            }, make('i', { class: `fa-solid fa-fw ${this.#open ? 'fa-caret-down' : 'fa-caret-right'}`, 'aria-hidden': 'true' }),
-            make('span', {}, this.key),
-            told ? make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('toldModel') }) : null),
-            new Set(numbers).size > 1 ? sparkline(numbers) : make('span', { class: 'vt-line' }),
-            editable
-                ? make('button', { type: 'button', class: 'vt-cell', title: say('edit'), 'aria-label': `${say('edit')}: ${this.key}`, onclick: () => this.edit() }, valueShown(this.#value))
-                : make('span', { class: 'vt-cell' }, valueShown(this.#value)),
-        );
-        if (this.#editing) return;
-        this.body.replaceChildren(...(this.#open ? this.#details() : []));
+        const value = this.#value;
+        const open = this.#details !== null;
+        this.element.classList.toggle('vt-open', open);
+        this.element.classList.toggle('vt-editing', this.isBusy);
+        this.name.setAttribute('aria-expanded', String(open));
+        this.caret.classList.toggle('fa-caret-down', open);
+        this.caret.classList.toggle('fa-caret-right', !open);
+        this.told.hidden = !editable || !isTold(this.reference);
+        const numbers = kindOf(value) === 'number' && lines ? lines.numbers(this.instanceId, this.key, value) : [];
+        this.line.replaceChildren(...(new Set(numbers).size > 1 ? [sparkline(numbers)] : []));
+        this.cell.replaceChildren(valueShown(value));
+        this.#details?.update(value);
+        place(this.body, this.#edited ? [this.#edited.form] : this.#details?.elements ?? []);
     }
 
     #toggle() {
-        if (this.#editing) this.#leave();
-        this.#open = !this.#open;
+        this.#edited = null;
+        this.#details = this.#details ? null : new ValueDetails(this.shown, this);
         this.#draw();
+        this.shown.redraw();
     }
 
     edit() {
-        if (this.#editing) return;
-        this.#editing = true;
-        const { form, input } = editor(this.#value, async (value) => {
-            await this.#row.set(this.key, value, PERSON);
-            this.#leave();
-        }, () => this.#leave());
-        this.#edited = { text: exactText(this.#value), input };
-        this.element.classList.add('vt-editing');
-        this.body.replaceChildren(form);
-        input.focus();
+        if (!this.#edited) {
+            const { form, input } = editor(this.#value, async (value) => {
+                // What came in this very moment was not seen yet.
+                if (this.#warn(this.#now)) return;
+                await this.#row.set(this.key, value, PERSON);
+                this.#leave();
+            }, () => this.#leave());
+            this.#edited = { text: exactText(this.#value), form, input };
+            this.#draw();
+        }
+        this.#edited.input.focus();
+    }
+
+    /**
+     * Tells who is editing that the value is another than it was.
+     *
+     * @param {any} value
+     * @returns {boolean}
+     */
+    #warn(value) {
+        const text = exactText(value);
+        if (!this.#edited || this.#edited.text === text) return false;
+        this.#edited.text = text;
+        this.#edited.input.tell(value === undefined ? say('goneMeanwhile') : say('changedMeanwhile', { value: valueShown(value).textContent }));
+        return true;
     }
 
     #leave() {
-        this.#editing = false;
-        this.element.classList.remove('vt-editing');
+        const focused = this.body.contains(document.activeElement);
+        this.#edited = null;
         this.#draw();
+        if (focused) this.cell.focus();
+        // It may be gone by now.
+        this.shown.redraw();
+    }
+
+    remove() {
+        return this.#row.remove(this.key, PERSON).catch(() => {});
     }
 
     get #row() {
@@ -129,50 +146,8 @@ export class ValueRow {
         return this.instanceId === null ? chat : chat.instance(this.instanceId);
     }
 
-    /** @returns {Element[]} */
-    #details() {
-        const { lines, editable } = this.shown;
-        const full = kindOf(this.#value) === 'json' ? exactText(this.#value, 2) : asText(this.#value);
-        const parts = [];
-        if (full.length > 30 || kindOf(this.#value) === 'json') parts.push(make('pre', { class: 'vt-full' }, full));
-        if (editable) {
-            const all = settings().inject === 'all';
-            const told = make('input', { type: 'checkbox', disabled: all, onchange: (/** @type {any} */ event) => tell(this.#reference, event.target.checked) });
-            told.checked = isTold(this.#reference);
-            parts.push(make('div', { class: 'vt-facts' },
-                make('label', { class: 'checkbox_label', title: all ? say('toldAll') : '' }, told, make('span', {}, say('tellModel'))), this.#removal()),
-            make('div', { class: 'vt-macro' }, `${say('macro')} `, make('code', {}, `{{vt::${this.#reference}}}`)));
-            if (!macrosWork()) parts.push(make('div', { class: 'vt-faint' }, say('macrosOff')));
-        }
-        if (lines) parts.push(this.#history(lines));
-        return parts;
-    }
-
-    #removal() {
-        const holder = make('div', { class: 'vt-buttons' });
-        const ask = () => holder.replaceChildren(
-            make('span', {}, say('removeSure', { key: this.key })),
-            textButton(say('cancel'), offer),
-            textButton(say('remove'), () => this.#row.remove(this.key, PERSON).catch(() => {}), { class: 'vt-danger' }));
-        const offer = () => holder.replaceChildren(iconButton('fa-trash-can', say('removeValue'), ask));
-        offer();
-        return holder;
-    }
-
-    /** @param {import('./lines.js').Lines} lines */
-    #history(lines) {
-        const items = lines.of(this.instanceId, this.key).slice(0, SHOWN_HISTORY);
-        if (!items.length) return make('div', { class: 'vt-faint' }, say('noHistory'));
-        return make('ol', { class: 'vt-history', 'aria-label': say('history') }, ...items.map((item) => make('li', { class: item.live ? '' : 'vt-dormant' },
-            make('span', { class: 'vt-when', title: new Date(item.at).toLocaleString() }, `${this.#who(item)} · ${moment(item.at)}`),
-            make('span', { class: 'vt-change' }, valueShown(item.before), ' → ', valueShown(item.after)))));
-    }
-
-    /** @param {import('./lines.js').Item} item */
-    #who({ actor, anchor, live }) {
-        const index = anchor ? this.shown.tracker.chat?.messageIndex(anchor.messageId) ?? -1 : -1;
-        if (!live) return say('tookBack');
-        if (actor === 'user') return say('byYou');
-        return index >= 0 ? say('byModel', { index }) : say('byExtension');
+    get #now() {
+        const { state } = this.#row;
+        return Object.hasOwn(state, this.key) ? state[this.key] : undefined;
     }
 }

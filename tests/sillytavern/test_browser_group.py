@@ -9,7 +9,7 @@ import pytest
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
-from tests.sillytavern.panel import Panel
+from tests.sillytavern.panel import EXTENSION, Panel
 
 TOOL = "SetValue"
 NUMBERS = itertools.count(1)
@@ -114,3 +114,56 @@ def test_a_call_in_a_swipe_and_a_round_made_anew_count_once(party: Panel, model:
     ]
     assert calls_in(party) == 3
     assert party.tab.errors == []
+
+
+def test_a_command_for_somebody_without_values_begins_theirs(party: Panel) -> None:
+    ann, ben = names_in(party)
+    assert party.tab.slash(f'/vt-set "{ben}.hp" 9') == "9"
+    assert party.tab.slash(f'/vt-inc "{ann}.hp" 4') == "4"
+    party.tab.wait_until("() => document.querySelectorAll('.vt-own .vt-row').length === 2")
+    assert party.values == {ben: {"hp": "9"}, ann: {"hp": "4"}}
+    assert party.tab.slash(f'/vt-get "{ben}.hp"') == "9"
+    assert party.kept() == {}
+
+    # A value of the chat that is called like another: each macro means what stands beside it.
+    chat = party.tab.context_value("chatMetadata")["integrity"]
+    with party.tavern.client(EXTENSION) as client:
+        client.put(f"/chats/{chat}/data", json={"key": f"{ben}.hp", "value": 1})
+    party.shows(f"{ben}.hp", "1")
+    for row in party.element.locator(".vt-own .vt-row").all():
+        row.locator(".vt-key").click()
+    macros = party.element.locator(".vt-macro code").all_inner_texts()
+    said = party.tab.evaluate(
+        "(all) => all.map((one) => SillyTavern.getContext().substituteParams(one))", macros
+    )
+    assert said == ["1", "9", "4"]
+    assert party.tab.errors == []
+
+
+def test_a_character_that_is_renamed_keeps_its_values(panel: Panel, model: Model) -> None:
+    tab = panel.tab
+    old, new = panel.character, f"{panel.character} the Wise"
+    panel.add("hp", "30", whose=old)
+    panel.shows("hp", "30")
+    other = tab.chat_id
+    tab.new_chat()
+    panel.shows_not("hp")
+    panel.add("hp", "20", whose=old)
+    panel.shows("hp", "20")
+
+    tab.slash(f"/rename-char silent=true chats=false {new}")
+    tab.wait_until("(name) => SillyTavern.getContext().name2 === name && rig.resting()", new)
+    tab.wait_until("(name) => document.querySelector('.vt-group-title')?.textContent === name", new)
+    assert panel.values == {new: {"hp": "20"}}
+    assert tab.slash(f'/vt-get "{new}.hp"') == "20"
+    model.call(TOOL, key="hp", by=-5, character=new)
+    model.say("Ouch.")
+    tab.send("Take this.")
+    panel.shows("hp", "15")
+    assert panel.values == {new: {"hp": "15"}}
+    panel.screenshot("renamed")
+
+    tab.open_chat(other)
+    panel.shows("hp", "30")
+    assert panel.values == {new: {"hp": "30"}}
+    assert tab.errors == []

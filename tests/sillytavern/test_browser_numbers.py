@@ -30,14 +30,18 @@ def test_integers_beyond_those_of_javascript_are_shown_and_edited_exactly(
     panel.shows("id", f"{BIG + 4}")
     assert tab.slash("/vt-inc id 2") == f"{BIG + 6}"
     assert tab.slash("/vt-inc bag.0.id 2") == f"{BIG + 4}"
+    assert tab.slash("/vt-set bag.0.count 3") == "3"
+    assert tab.slash("/vt-get bag.0.id") == f"{BIG + 4}"
     assert tab.slash(f"/vt-set typed {BIG}") == f"{BIG}"
+    assert tab.slash(f'/vt-set held {{"n": {BIG}}}') == f'{{"n":{BIG}}}'
     panel.edit("most", f"{2**64}")
     panel.row("most").get_by_text("too large to be kept exactly").wait_for()
     assert panel.kept() == {
         "id": BIG + 6,
-        "bag": [{"id": BIG + 4, "count": 2}],
+        "bag": [{"id": BIG + 4, "count": 3}],
         "most": 2**64 - 1,
         "typed": BIG,
+        "held": {"n": BIG},
     }
 
     panel.row("id").locator(".vt-key").click()

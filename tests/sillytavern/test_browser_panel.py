@@ -8,6 +8,27 @@ from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.panel import EXTENSION, Panel
 
 
+def in_view(panel: Panel, selector: str) -> bool:
+    """Whether all of it is in the visible part of the panel."""
+    found: bool = panel.tab.evaluate(
+        """(selector) => {
+            const part = document.querySelector(`#vt_panel ${selector}`).getBoundingClientRect();
+            const whole = document.querySelector('#vt_panel .vt-scroll').getBoundingClientRect();
+            return part.height > 0 && part.top >= whole.top && part.bottom <= whole.bottom + 1;
+        }""",
+        selector,
+    )
+    return found
+
+
+def focused(panel: Panel) -> str:
+    """What has the focus: the class of a button, or the name of an element."""
+    found: str = panel.tab.evaluate(
+        "() => document.activeElement.className || document.activeElement.tagName"
+    )
+    return found
+
+
 def test_a_player_finds_the_panel_and_keeps_values_in_it(
     tab: Tab, tavern: SillyTavern, character: str
 ) -> None:
@@ -35,7 +56,7 @@ def test_a_player_finds_the_panel_and_keeps_values_in_it(
     assert panel.kept() == {"hp": 45, "code": "6"}
     assert [(one["actor"], one["anchor"]) for one in panel.history("hp")] == [("user", None)] * 2
 
-    panel.row("hp").locator("svg.vt-line").wait_for()
+    panel.row("hp").locator(".vt-line svg").wait_for()
     panel.row("hp").locator(".vt-key").click()
     details = panel.row("hp").locator(".vt-body")
     assert "{{vt::hp}}" in details.inner_text()
@@ -111,11 +132,18 @@ def test_a_checkpoint_is_made_as_of_a_message_looked_at_restored_and_branched(
     assert preview.locator("li").all_inner_texts() == ["hp\n40 → 50", "wounds\n1 → none"]
     panel.screenshot("preview")
     assert panel.kept() == {"hp": 40, "wounds": 1}
+    # It can be seen where it opens, and says what would change by now.
+    assert in_view(panel, ".vt-preview")
+    tab.slash("/vt-set follow=true hp 41")
+    preview.get_by_text("41 → 50").wait_for()
 
     preview.locator(".vt-primary").click()
     panel.shows("hp", "50")
     panel.shows_not("wounds")
-    panel.stepped("Restoring changed", "hp40 → 50", "wounds1 → none")
+    panel.stepped("Restoring changed", "hp41 → 50", "wounds1 → none")
+    preview.wait_for(state="hidden")
+    panel.row("hp").locator(".vt-key").click()
+    panel.row("hp").get_by_text("restored · ").wait_for()
 
     tab.slash("/vt-set hp 7")
     before = tab.chat_id
@@ -127,8 +155,18 @@ def test_a_checkpoint_is_made_as_of_a_message_looked_at_restored_and_branched(
 
     tab.open_chat(before)
     panel.shows("hp", "7")
-    panel.checkpoint("Before the fall").locator(".vt-remove").click()
-    panel.checkpoint("Before the fall").wait_for(state="detached")
+    checkpoint = panel.checkpoint("Before the fall")
+    checkpoint.locator(".vt-remove").click()
+    checkpoint.get_by_text("Remove “Before the fall”? The values stay.").wait_for()
+    checkpoint.locator(".vt-asking").get_by_text("Cancel").click()
+    checkpoint.locator(".vt-remove").click()
+    checkpoint.locator(".vt-danger").click()
+    checkpoint.wait_for(state="detached")
+    # What was typed for one chat is not offered in another.
+    form.locator("input").fill("Before the duel")
+    tab.new_chat()
+    panel.element.get_by_text("No values yet.").wait_for()
+    assert form.locator("input").input_value() == ""
     assert tab.errors == []
 
 
@@ -204,28 +242,151 @@ def test_two_tabs_are_in_step(panel: Panel, open_tab: OpenTab) -> None:
     assert panel.tab.errors == other_tab.errors == []
 
 
+def test_the_keyboard_is_enough_and_swipes_nothing(panel: Panel) -> None:
+    tab = panel.tab
+    panel.tavern.register("outfits")
+    tab.slash("/vt-set hp 50")
+    tab.slash("/vt-set mood calm")
+    tab.send("Hm.")
+    panel.shows("mood", "calm")
+    swipes = len(tab.chat[-1]["swipes"])
+    name, cell = panel.row("hp").locator(".vt-key"), panel.row("hp").locator(".vt-cell")
+
+    name.focus()
+    for key in ("ArrowRight", "ArrowLeft", "Enter"):
+        tab.page.keyboard.press(key)
+    panel.row("hp").locator(".vt-history").wait_for()
+    assert focused(panel) == "vt-key"
+    # The question stays while other values change, and so does what has the focus.
+    panel.row("hp").locator(".fa-trash-can").click()
+    tab.slash("/vt-set mood tired")
+    panel.shows("mood", "tired")
+    panel.row("hp").get_by_text("Remove “hp”?").wait_for()
+    assert tab.page.evaluate("() => document.activeElement.textContent") == "Cancel"
+    tab.page.keyboard.press("Enter")
+    panel.row("hp").locator(".vt-asking").wait_for(state="hidden")
+
+    cell.focus()
+    tab.slash("/vt-set hp 51")
+    panel.shows("hp", "51")
+    assert focused(panel) == "vt-cell"
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type("52")
+    tab.page.keyboard.press("Enter")
+    panel.shows("hp", "52")
+    panel.row("hp").locator(".vt-editor").wait_for(state="detached")
+    assert focused(panel) == "vt-cell"
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.press("Escape")
+    panel.row("hp").locator(".vt-editor").wait_for(state="detached")
+    assert focused(panel) == "vt-cell"
+
+    tab.open()
+    tab.open_character(panel.character)
+    panel.element.locator(".vt-whose").focus()
+    for key in ("ArrowRight", "ArrowLeft"):
+        tab.page.keyboard.press(key)
+    tab.rest()
+    assert len(tab.chat[-1]["swipes"]) == swipes
+    assert tab.errors == []
+
+
+def test_what_somebody_types_stays_when_the_value_goes(panel: Panel) -> None:
+    tab = panel.tab
+    tab.send("Hm.")
+    tab.slash("/vt-set follow=true wounds 1")
+    panel.shows("wounds", "1")
+    panel.row("wounds").locator(".vt-cell").click()
+    panel.row("wounds").locator("input").fill("23")
+
+    tab.swipe_right()
+    panel.row("wounds").get_by_text("It is gone meanwhile.").wait_for()
+    assert panel.row("wounds").locator("input").input_value() == "23"
+    assert panel.kept() == {}
+    panel.row("wounds").locator(".vt-primary").click()
+    panel.shows("wounds", "23")
+    panel.row("wounds").locator(".vt-editor").wait_for(state="detached")
+    assert panel.kept() == {"wounds": 23}
+
+    # Who leaves it lets it go.
+    tab.slash("/vt-set follow=true gone 1")
+    panel.shows("gone", "1")
+    panel.row("gone").locator(".vt-cell").click()
+    tab.swipe_left()
+    panel.row("gone").get_by_text("It is gone meanwhile.").wait_for()
+    panel.row("gone").get_by_text("Cancel").click()
+    panel.shows_not("gone")
+    assert tab.errors == []
+
+
+def test_many_values_are_folded_and_found(panel: Panel) -> None:
+    tab = panel.tab
+    chat = tab.context_value("chatMetadata")["integrity"]
+    search = panel.element.locator(".vt-search")
+    visible = panel.element.locator(".vt-own .vt-row:visible")
+    assert not search.is_visible()
+    with panel.tavern.client(EXTENSION) as client:
+        many = {f"item {index}": f"in room {index % 7}" for index in range(200)}
+        client.put(f"/chats/{chat}/data/merge", json=many)
+    panel.shows("item 199", "in room 3")
+
+    # The other sections are not far.
+    assert visible.count() == 12
+    assert in_view(panel, ".vt-add")
+    assert in_view(panel, ".vt-checkpoint-form")
+    panel.screenshot("folded")
+    panel.element.get_by_text("Show all 200").click()
+    panel.row("item 199").wait_for()
+    assert visible.count() == 200
+    panel.element.get_by_text("Show fewer").click()
+    assert visible.count() == 12
+
+    search.fill("ITEM 19")
+    panel.row("item 199").wait_for()
+    assert visible.count() == 11
+    panel.screenshot("found")
+    search.fill("room 6")
+    panel.row("item 6").wait_for()
+    assert visible.count() == 28
+    search.fill("nowhere")
+    panel.element.get_by_text("No value is called that").wait_for()
+    assert visible.count() == 0
+    search.fill("")
+    panel.row("item 0").wait_for()
+    panel.element.locator(".vt-fold").click()
+    panel.row("item 0").wait_for(state="hidden")
+    assert visible.count() == 0
+    assert tab.errors == []
+
+
 def test_a_phone_has_room_for_it(open_tab: OpenTab, parlour: SillyTavern) -> None:
     parlour.create_character("Phoebe")
     tab = open_tab(parlour, viewport=PHONE, is_mobile=True, has_touch=True)
     tab.open_character("Phoebe")
     panel = Panel(tab, parlour, "Phoebe")
-    panel.add("a rather long name of a value that somebody has thought of", "50")
+    # It lies over the chat, and was open on another screen.
+    assert not panel.element.is_visible()
+    panel.open()
+    long = "a rather long name of a value that somebody has thought of"
+    panel.add(long, "50")
     panel.add("story", "Once upon a time there was a lamp. " * 8)
     panel.add("mood", "calm", whose="Phoebe")
     panel.row("story").locator(".vt-key").tap()
     panel.screenshot("values")
 
     wide = tab.evaluate(
-        """() => ['html', '#vt_panel', '#vt_panel .vt-scroll'].filter((name) => {
-            const one = document.querySelector(name);
-            return one.scrollWidth > one.clientWidth;
-        })"""
+        """() => ['html', '#vt_panel', '#vt_panel .vt-scroll', '#vt_panel .vt-key > span'].filter(
+            (name) => [...document.querySelectorAll(name)].some((one) =>
+                one.scrollWidth > one.clientWidth || (one.matches('span')
+                    && one.scrollHeight > one.clientHeight + 1)))"""
     )
     small = tab.evaluate(
-        """() => [...document.querySelectorAll('#vt_panel button')].filter((one) =>
-            one.checkVisibility() && one.getBoundingClientRect().height < 28).length"""
+        """() => [...document.querySelectorAll('#vt_panel :is(button, label, select, input)')]
+            .filter((one) => one.type !== 'checkbox' && one.checkVisibility()
+                && one.getBoundingClientRect().height < 40)
+            .map((one) => one.outerHTML)"""
     )
-    assert (wide, small) == ([], 0)
+    assert (wide, small) == ([], [])
     panel.edit("mood", "tired")
     panel.shows("mood", "tired")
     panel.row("mood").locator(".vt-cell").tap()
@@ -233,6 +394,24 @@ def test_a_phone_has_room_for_it(open_tab: OpenTab, parlour: SillyTavern) -> Non
     panel.element.locator(".vt-close").tap()
     panel.element.wait_for(state="hidden")
     assert tab.errors == []
+
+
+def test_a_wide_chat_makes_room_for_it(panel: Panel) -> None:
+    gaps = []
+    for width in (50, 58, 100):
+        gap = panel.tab.evaluate(
+            """(width) => {
+                document.documentElement.style.setProperty('--sheldWidth', `${width}vw`);
+                const chat = document.querySelector('#sheld').getBoundingClientRect();
+                const panel = document.querySelector('#vt_panel').getBoundingClientRect();
+                return [chat.left >= 0, Math.round(panel.left - chat.right)];
+            }""",
+            width,
+        )
+        gaps.append(gap)
+    panel.screenshot()
+
+    assert gaps == [[True, 0]] * 3
 
 
 def test_it_speaks_german(open_tab: OpenTab, parlour: SillyTavern) -> None:

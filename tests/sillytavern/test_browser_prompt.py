@@ -47,6 +47,13 @@ def test_macros_say_what_a_value_is(kept: Panel, model: Model) -> None:
     )
     assert dict(zip(cases, said, strict=True)) == cases
 
+    # A name with what parts the path from the default: the macro that is recommended works.
+    kept.add("a::b", "7")
+    kept.row("a::b").locator(".vt-key").click()
+    macro = kept.row("a::b").locator("code").inner_text()
+    said = kept.tab.evaluate("(one) => SillyTavern.getContext().substituteParams(one)", macro)
+    assert (macro, said) == ("{{vt::a::b}}", "7")
+
     kept.tab.send("I have {{vt::hp}} left.")
     assert "I have 50 left." in model.seen
     assert kept.tab.errors == []
@@ -80,8 +87,9 @@ def test_the_player_is_told_that_the_old_macros_know_none_of_values(kept: Panel)
         kept.row("hp").locator(".vt-key").click()
         kept.row("hp").get_by_text(told).wait_for()
     finally:
-        # It is the setting of all tests.
+        # It is the setting of all tests, and SillyTavern saves it only after a while.
         choose_engine(True)
+        tab.evaluate("async () => (await import('/script.js')).saveSettings()")
     assert said() == "50"
     kept.settings()
     tab.page.locator(".vt-settings").hover()
@@ -102,6 +110,11 @@ def test_commands_read_and_write(kept: Panel) -> None:
     assert tab.slash(f'/vt-set key="{kept.character}.mood" calm') == "calm"
     assert tab.slash("/vt-set as=text number 7") == "7"
     assert tab.slash("/vt-get number | /vt-set piped {{pipe}}") == "7"
+    assert tab.slash('/vt-set "in \\"quotes\\"" 5') == "5"
+    assert tab.slash('/vt-get "in \\"quotes\\""') == "5"
+    assert tab.slash('/vt-set empty ""') == ""
+    assert tab.slash("/vt-set bag.2 rope") == "rope"
+    assert tab.slash("/vt-set bag.1.silver 1") == "1"
     kept.shows("mood", "calm")
 
     assert tab.slash("/vt-checkpoint Here") == "Here"
@@ -111,16 +124,21 @@ def test_commands_read_and_write(kept: Panel) -> None:
     assert tab.slash("/vt-restore Here") == "1"
     assert tab.slash("/vt-get hp") == "46"
     kept.checkpoint("Here").wait_for()
+    assert tab.slash('/vt-checkpoint "And there"') == "And there"
+    assert tab.slash("/vt-restore And there") == "0"
+    assert tab.slash('/vt-restore "And there"') == "0"
     assert kept.kept() == {
         "hp": 46,
         "code": "5",
-        "bag": ["lamp", {"coins": 5}],
+        "bag": ["lamp", {"coins": 5, "silver": 1}, "rope"],
         "a.b": "dotted",
         "nobody": None,
         "trick": "{{user}}",
         "long name": "some text",
         "number": "7",
         "piped": 7,
+        'in "quotes"': 5,
+        "empty": "",
     }
     assert tab.errors == []
 
@@ -134,17 +152,36 @@ def test_a_command_that_cannot_be_done_says_so(kept: Panel) -> None:
         ("/vt-set", "Say which value."),
         ("/vt-restore Nowhere", "Checkpoint not found"),
         ("/vt-checkpoint message=99", "There is no message 99."),
+        ("/vt-set hp", "Say what to set “hp” to"),
+        ("/vt-set as=foo hp 1", "as=foo is not one of: json, text."),
+        ("/vt-set follow=banana hp 1", "follow=banana is not one of: true, false."),
+        ("/vt-restore preview=maybe Here", "preview=maybe is not one of"),
+        ("/vt-set bag.9 7", "“bag” is a list of 2: it has no place for 9."),
+        ("/vt-set bag.first 7", "“bag” is a list of 2: it has no place for first."),
+        ("/vt-inc bag.0", "“bag.0” is not a number."),
+        ("/vt-inc bag.1", "“bag.1” is not a number."),
+        ("/vt-set hp 18446744073709551616", "too large to be kept exactly"),
+        ('/vt-set hp {"n": 18446744073709551616}', "too large to be kept exactly"),
     ):
         assert kept.tab.slash(command) == ""
         toast.filter(has_text=words).first.wait_for()
 
-    assert kept.kept()["hp"] == 50
+    assert kept.kept() == {
+        "hp": 50,
+        "code": "5",
+        "bag": ["lamp", {"coins": 3}],
+        "a.b": "dotted",
+        "nobody": None,
+        "trick": "{{user}}",
+    }
     for command in ("get", "set", "inc", "checkpoint", "restore"):
         help = kept.tab.evaluate(
             """(name) => SillyTavern.getContext().SlashCommandParser.commands[name].helpString""",
             f"vt-{command}",
         )
-        assert f"/vt-{command}" in help
+        assert f" Example: /vt-{command}" in kept.tab.evaluate(
+            "(html) => new DOMParser().parseFromString(html, 'text/html').body.textContent", help
+        )
 
 
 def test_the_model_is_told_what_the_player_has_chosen(

@@ -57,6 +57,65 @@ def test_a_call_of_the_model_sets_a_value_that_belongs_to_its_reply(
     fight.screenshot()
 
 
+def test_fields_that_the_model_leaves_empty_mean_nothing(panel: Panel, model: Model) -> None:
+    for key, value in (("hp", 50), ("gold", 10), ("lamp", 1)):
+        panel.tab.slash(f"/vt-set {key} {value}")
+    model.call_many(
+        (TOOL, {"key": "hp", "value": None, "by": -5, "character": None}),
+        (TOOL, {"key": "gold", "value": "", "by": 5, "character": ""}),
+        (TOOL, {"key": "silver", "by": None}),
+        (TOOL, {"key": "hp", "by": "some"}),
+        (TOOL, {"key": "gold", "value": "", "by": None}),
+        (TOOL, {"key": "lamp", "value": None, "by": None, "character": None}),
+        (TOOL, {"key": "x" * 2000, "value": 1}),
+        (TOOL, {"key": "two\nlines", "value": 1}),
+    )
+    model.say("You bleed.")
+
+    panel.tab.send("I strike.")
+
+    told = [text_of(one) for one in model.requests[-1]["messages"] if one["role"] == "tool"]
+    assert told == [
+        "hp is now 45.",
+        "gold is now 15.",
+        'Nothing was set: "value" or "by" is missing.',
+        'Nothing was set: "by" is not a number.',
+        'Nothing was set: "value" is empty, and gold is a number.',
+        "lamp is removed.",
+        *['Nothing was set: "key" is too long, or not on one line.'] * 2,
+    ]
+    panel.stepped("The last reply changed", "gold10 → 15", "hp50 → 45", "lamp1 → none")
+    assert panel.kept() == {"hp": 45, "gold": 15}
+    assert panel.tab.errors == []
+
+
+def test_the_last_step_tells_what_was_done_and_nothing_else(fight: Panel, model: Model) -> None:
+    tab = fight.tab
+    hit(model, "A scratch.", hp=48)
+    swipe(fight, "A scratch.")
+    fight.stepped("The last swipe changed", "hp45 → 48")
+
+    tab.delete_swipe()
+    fight.shows("hp", "45")
+    fight.stepped("The last deletion changed", "hp48 → 45")
+
+    # Made anew, it does the same.
+    hit(model, "You bleed again.", hp=45)
+    tab.regenerate()
+    fight.stepped("The new reply changed", "hp50 → 45")
+    tab.regenerate()
+    fight.stepped("The new reply changed", "hp45 → 50")
+
+    # What the server refuses was not done.
+    tab.slash("/vt-inc follow=true hp 9")
+    fight.stepped("The new reply changed", "hp50 → 59")
+    tab.slash("/vt-set mood calm")
+    tab.slash("/vt-inc follow=true mood")
+    tab.page.locator(".toast-warning").first.wait_for()
+    fight.shows("mood", "calm")
+    fight.stepped("The new reply changed", "hp50 → 59")
+
+
 @pytest.mark.parametrize("streaming", [True, False], ids=["word by word", "at once"])
 def test_a_new_swipe_begins_with_the_old_value_and_swiping_back_brings_the_other(
     fight: Panel, model: Model, streaming: bool

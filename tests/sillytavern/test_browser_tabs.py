@@ -12,9 +12,10 @@ from tests.conftest import wait_for
 from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.model import Model
-from tests.sillytavern.panel import Panel
+from tests.sillytavern.panel import EXTENSION, Panel
 
 TOOL = "SetValue"
+SERVER = "**/api/plugins/valuetracker/**"
 FEED = "**/api/plugins/valuetracker/events?*"
 
 
@@ -29,6 +30,16 @@ def slow_feed(tab: Tab) -> Iterator[None]:
         for route in waiting:
             route.continue_()
         tab.page.unroute(FEED)
+
+
+@contextmanager
+def out_of_reach(tab: Tab) -> Iterator[None]:
+    """The server does not answer the tab while this lasts."""
+    tab.page.route(SERVER, lambda route: route.abort())
+    try:
+        yield
+    finally:
+        tab.page.unroute(SERVER)
 
 
 def notices(panel: Panel, kind: str) -> list[str]:
@@ -105,6 +116,49 @@ def test_who_edits_a_value_sees_that_it_is_changed_elsewhere_meanwhile(
     second.shows("hp", "48")
     panel.shows("hp", "48")
     assert panel.tab.errors == second.tab.errors == []
+
+
+def test_who_was_away_is_told_what_others_have_changed_meanwhile(panel: Panel) -> None:
+    panel.add("hp", "50")
+    panel.add("gold", "7")
+    chat = panel.tab.context_value("chatMetadata")["integrity"]
+    wait_for(lambda: panel.kept() == {"hp": 50, "gold": 7})
+
+    with out_of_reach(panel.tab):
+        panel.edit("gold", "8")
+        panel.status("away")
+        panel.edit("hp", "11")
+        panel.shows("hp", "11")
+        with panel.tavern.client(EXTENSION) as client:
+            client.put(f"/chats/{chat}/data", json={"key": "hp", "value": 12})
+
+    panel.status("online")
+    panel.element.locator(".vt-notice-conflict").wait_for()
+    panel.shows("hp", "12")
+    assert notices(panel, "conflict") == [
+        "“hp” was changed elsewhere and is 12 now. Here it was 11."
+    ]
+    panel.screenshot("conflict")
+    panel.element.get_by_text("Use 11").click()
+    panel.shows("hp", "11")
+    wait_for(lambda: panel.kept() == {"hp": 11, "gold": 8})
+    assert (panel.history("hp")[-1]["actor"], panel.history("hp")[-1]["anchor"]) == ("user", None)
+
+
+def test_values_that_cannot_be_read_are_not_said_to_be_none(panel: Panel) -> None:
+    panel.add("hp", "50")
+    panel.tab.save()
+    with out_of_reach(panel.tab):
+        panel.tab.open()
+        panel.tab.open_character(panel.character)
+        panel.status("away")
+        panel.element.get_by_text("cannot be seen while it is away").wait_for()
+        assert not panel.element.get_by_text("No values yet.").is_visible()
+        assert "until then, swiping" in notices(panel, "away")[0]
+        panel.screenshot("away")
+
+    panel.shows("hp", "50")
+    panel.element.get_by_text("cannot be seen while it is away").wait_for(state="hidden")
 
 
 def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(

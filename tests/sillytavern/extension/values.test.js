@@ -13,12 +13,14 @@ cpSync(new URL('../../../sillytavern/extension', import.meta.url), installed, { 
 cpSync(new URL('../../../sillytavern/client', import.meta.url), join(installed, 'client'), { recursive: true });
 cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json'));
 
-const { ABSENT, locate, lookUp } = await import(join(installed, 'paths.js'));
-const { asInput, asText, harmless, kindOf, meant, read } = await import(join(installed, 'typed.js'));
+const { ABSENT, hasRoom, isKey, locate, lookUp } = await import(join(installed, 'paths.js'));
+const { asInput, asText, harmless, kindOf, looksTyped, read } = await import(join(installed, 'typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
 const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };
 const bearers = [chat, mira];
+/** Somebody who bears nothing yet. */
+const bob = { id: '', names: ['Bob'], data: {} };
 
 for (const [path, value] of [
     ['hp', 5],
@@ -52,12 +54,17 @@ for (const [path, id, keys] of [
     ['a.new', null, ['a', 'new']],
     ['a.b', null, ['a.b']],
     ['a.c.0', null, ['a', 'c', '0']],
+    ['a.c.2', null, ['a', 'c', '2']],
+    ['a.c.1.e', null, ['a', 'c', '1', 'e']],
+    ['Bob.hp', '', ['hp']],
+    ['Bob.v.hp', '', ['v.hp']],
+    ['Bob', null, ['Bob']],
     ['7.hp', '7', ['hp']],
     ['7.new', '7', ['new']],
     ['7.bag.new', '7', ['bag', 'new']],
 ]) {
     test(`${path} is written where it is, or would be`, () => {
-        const found = locate(bearers, path);
+        const found = locate([...bearers, bob], path);
         assert.deepEqual([found.bearer.id, found.keys], [id, keys]);
     });
 }
@@ -91,7 +98,9 @@ for (const [kind, typed, found] of [
     ['auto', '"5"', { value: '5' }],
     ['auto', 'five', { value: 'five' }],
     ['auto', '9007199254740993', { value: 9007199254740993n }],
-    ['auto', '18446744073709551616', { value: '18446744073709551616' }],
+    ['auto', '18446744073709551616', { problem: 'notExact' }],
+    ['auto', '{"n": 18446744073709551616}', { problem: 'notExact' }],
+    ['auto', '[1', { value: '[1' }],
 ]) {
     test(`${kind}: ${typed.slice(0, 20)}`, () => {
         assert.deepEqual(read(kind, typed), found);
@@ -114,6 +123,19 @@ test('a value that is edited and left as it was is the same value', () => {
 test('text is itself, all else is JSON, and neither is a macro', () => {
     assert.equal(asText('5'), '5');
     assert.equal(asText({ a: [1] }), '{"a":[1]}');
-    assert.equal(meant('"{{user}}"'), '{{user}}');
+    assert.deepEqual(read('auto', '"{{user}}"'), { value: '{{user}}' });
     assert.ok(!harmless('{{{{user}}}}').includes('{{'));
+});
+
+test('a list has a place at its end and none beyond', () => {
+    assert.deepEqual(['0', '2', '3', '-1', '02', 'x'].map((field) => hasRoom([1, 2], field)), [true, true, false, false, false, false]);
+    assert.ok(hasRoom({}, 'x'));
+});
+
+test('a key is short and on one line', () => {
+    assert.deepEqual(['hp', 'x'.repeat(1024), '', 'a\nb', 'x'.repeat(1025)].map(isKey), [true, true, false, false, false]);
+});
+
+test('text that would be read as something else is known', () => {
+    assert.deepEqual(['5', '"5"', 'null', '18446744073709551616', 'five', '[1'].map(looksTyped), [true, true, true, true, false, false]);
 });
