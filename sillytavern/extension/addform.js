@@ -19,7 +19,10 @@ export class AddForm {
     }
 
     close() {
-        if (this.element.firstChild !== this.button) this.element.replaceChildren(this.button);
+        if (this.element.firstChild === this.button) return;
+        const focused = this.element.contains(document.activeElement);
+        this.element.replaceChildren(this.button);
+        if (focused) this.button.focus();
     }
 
     #open() {

@@ -210,6 +210,8 @@ export async function createCheckpoint(chat, message, name) {
 
 /** @param {string} text */
 function excerpt(text) {
-    const line = String(text ?? '').replace(/\s+/g, ' ').trim();
+    // Calls of functions are told in HTML: nobody wants to read its tags. What is parsed so is never shown, nor run.
+    const { textContent } = new DOMParser().parseFromString(String(text ?? ''), 'text/html').body;
+    const line = (textContent ?? '').replace(/\s+/g, ' ').trim();
     return line.length > LONGEST_EXCERPT ? `${line.slice(0, LONGEST_EXCERPT)}…` : line;
 }

@@ -32,6 +32,7 @@ export class Question {
         this.button.hidden = true;
         this.asking.hidden = false;
         this.no.focus();
+        this.asking.scrollIntoView({ block: 'nearest' });
     }
 
     withdraw() {

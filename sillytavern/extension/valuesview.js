@@ -70,6 +70,7 @@ export class ValuesView {
         this.found = 0;
         const most = this.count > MANY ? Math.max(Math.floor(SHOWN / listed.length), FEWEST) : Infinity;
         const seen = new Set();
+        const focused = [...this.#rows.values()].findIndex(({ element }) => element.contains(document.activeElement));
         place(this.element, listed.map((group) => {
             const { id, title, data, keys } = group;
             const shelf = this.#shelf(id);
@@ -85,6 +86,10 @@ export class ValuesView {
         }));
         for (const name of [...this.#rows.keys()]) if (!seen.has(name)) this.#rows.delete(name);
         for (const id of [...this.#shelves.keys()]) if (!listed.some((group) => group.id === id)) this.#shelves.delete(id);
+        // Where a row was that is gone, the next one has the focus.
+        if (focused >= 0 && !this.element.contains(document.activeElement)) {
+            [...this.#rows.values()].at(Math.min(focused, this.#rows.size - 1))?.name.focus();
+        }
     }
 
     /**

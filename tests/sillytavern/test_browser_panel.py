@@ -100,8 +100,10 @@ def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(panel: Panel)
     panel.shows("bag", '["lamp",{"__proto__":1}]')
     assert panel.kept() == {"hp": 51, "bag": ["lamp", {"__proto__": 1}]}
 
+    panel.row("hp").locator(".vt-line svg").wait_for()
     panel.edit("hp", "51", kind="text")
     panel.shows("hp", '"51"')
+    assert panel.row("hp").locator(".vt-line svg").count() == 0
     panel.edit("bag", "true", kind="switch")
     panel.shows("bag", "Yes")
     assert panel.kept() == {"hp": "51", "bag": True}
@@ -280,6 +282,20 @@ def test_the_keyboard_is_enough_and_swipes_nothing(panel: Panel) -> None:
     tab.page.keyboard.press("Escape")
     panel.row("hp").locator(".vt-editor").wait_for(state="detached")
     assert focused(panel) == "vt-cell"
+
+    panel.element.locator(".vt-add").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type("gold")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.type("7")
+    tab.page.keyboard.press("Enter")
+    panel.shows("gold", "7")
+    panel.element.locator(".vt-add:focus").wait_for()
+    panel.row("hp").locator(".fa-trash-can").click()
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Enter")
+    panel.shows_not("hp")
+    panel.row("mood").locator(".vt-key:focus").wait_for()
 
     tab.open()
     tab.open_character(panel.character)
