@@ -58,8 +58,10 @@ class Panel:
         self.tab.page.locator("#extensions-settings-button .drawer-toggle").click()
         if shown:
             drawer.wait_for(state="hidden")
-        elif not self.tab.page.locator(".vt-settings").is_visible():
-            self.tab.page.locator("#vt_settings .inline-drawer-toggle").click()
+        else:
+            # What it was stays, and is not to be seen before the outer one has opened.
+            if self.tab.page.locator("#vt_settings .inline-drawer-icon.down").count():
+                self.tab.page.locator("#vt_settings .inline-drawer-toggle").click()
             self.tab.page.locator(".vt-settings").wait_for()
 
     @property

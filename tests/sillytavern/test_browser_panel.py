@@ -347,6 +347,7 @@ def test_many_values_are_folded_and_found(panel: Panel) -> None:
     panel.shows("item 199", "in room 3")
 
     # The other sections are not far.
+    panel.element.get_by_text("None yet.").wait_for()
     assert visible.count() == 12
     assert in_view(panel, ".vt-add")
     assert in_view(panel, ".vt-checkpoint-form")
