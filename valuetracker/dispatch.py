@@ -209,7 +209,7 @@ class Dispatcher:
         if call.reading is None:
             return json_reply(endpoint.status, body)
         extension, reading = call.reading
-        etag = b'"%d"' % reading.etag if reading.etag is not None else None
+        etag = f'"{reading.etag}"'.encode() if reading.etag is not None else None
         reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
         reply.etag = etag
         named = given.get(b"x-extension-id", b"")
@@ -281,9 +281,11 @@ def unexpected_failure(error: Exception, request: Request | None = None) -> Valu
 
 
 def _failure(error: ValueTrackerError, request: Request) -> dict[str, str]:
-    # The first line says what failed; those after it may quote what was being written.
+    # The first line says what failed; those after it may quote what was being written, and
+    # so does SQLite, of a text that is none.
     cause = error.__cause__
-    why = f"{type(cause).__name__}: {str(cause).partition(chr(10))[0][:200]}" if cause else ""
+    first = str(cause).partition("\n")[0].partition(" with text ")[0]
+    why = f"{type(cause).__name__}: {first[:200]}" if cause else ""
     return {"code": error.code, "cause": why, **_place(request)}
 
 

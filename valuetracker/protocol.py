@@ -259,7 +259,8 @@ class Connection(asyncio.Protocol):
             return
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes <= limits.HEADER_BYTES:
-            self._headers.append((name.lower(), value))
+            # The parser leaves blanks at the end, which are no part of the value.
+            self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._refusal is not None:

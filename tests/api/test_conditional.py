@@ -333,3 +333,12 @@ def test_many_who_compare_and_set_lose_nothing(
 
     assert outcome(client.get(KEY)) == (200, {"edge": 40})
     assert head(client) == 42
+
+
+def test_a_revision_that_was_never_given_out_matches_nothing(client: httpx.Client) -> None:
+    make_instance(client, {"edge": 1})
+
+    answer = client.put(VALUES, json={"key": "edge", "value": 2}, headers={"if-match": '"99"'})
+
+    assert refused(answer) == (412, "revision_conflict", {"expected": 99, "current": 2})
+    assert client.get(KEY).json() == {"edge": 1}

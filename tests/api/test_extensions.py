@@ -334,3 +334,17 @@ def test_a_purge_is_the_way_out_of_a_damaged_or_missing_file(tmp_path: Path, dam
             200,
             character("arthur"),
         )
+
+
+def test_lists_of_a_new_beginning_are_not_taken_for_those_before(
+    client: httpx.Client, extension_id: str
+) -> None:
+    client.post("/characters", json={"id": "arthur"})
+    before = {path: client.get(path).headers["etag"] for path in ("/characters", "/instances")}
+    delete_register(client, extensionId=extension_id, purge=True)
+    client.post("/register", json={"extensionId": extension_id})
+
+    for path, tag in before.items():
+        answer = client.get(path, headers={"if-none-match": tag})
+
+        assert (answer.status_code, answer.json()) == (200, [])

@@ -415,3 +415,100 @@ def test_a_merge_patch_may_be_sent_as_json_that_proxies_leave_alone(sword: httpx
     )
 
     assert outcome(answer) == (200, {"edge": {"left": 9007199254740993}})
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "a\0b", "\x85", "k" * 1025])
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [{"op": "replace", "path": "", "value": "$"}],
+        [{"op": "add", "path": "", "value": "$"}],
+        [{"op": "add", "path": "/a", "value": "$"}, {"op": "copy", "from": "/a", "path": ""}],
+        [{"op": "add", "path": "/a", "value": "$"}, {"op": "move", "from": "/a", "path": ""}],
+    ],
+    ids=["replace", "add", "copy", "move"],
+)
+def test_the_whole_has_no_keys_that_nobody_could_ask_for(
+    sword: httpx.Client, operations: list[dict[str, Any]], key: str
+) -> None:
+    fill(sword, {"edge": "keen"})
+    filled = [
+        {**each, "value": {"edge": 1, key: 2}} if "value" in each else each for each in operations
+    ]
+
+    answer = patch(sword, filled)
+
+    details = {"index": len(operations) - 1}
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_key")
+    assert answer.json()["details"] == details
+    assert values_of(sword) == '{"edge":"keen"}'
+    assert head(sword) == 2
+
+
+def test_the_whole_can_be_replaced(sword: httpx.Client) -> None:
+    fill(sword, {"edge": "keen", "hilt": "gold"})
+
+    answer = patch(sword, [{"op": "replace", "path": "", "value": {"hilt": "iron", "new": 1}}])
+
+    assert outcome(answer) == (200, {"hilt": "iron", "new": 1})
+
+
+@pytest.mark.parametrize("path", ["edge", "/edge~2", "/edge~"])
+def test_what_is_no_pointer_is_no_patch(sword: httpx.Client, path: str) -> None:
+    fill(sword, {"edge": "keen"})
+
+    for operation in (
+        {"op": "remove", "path": path},
+        {"op": "test", "path": path, "value": 1},
+        {"op": "copy", "from": path, "path": "/new"},
+        {"op": "move", "from": "/edge", "path": path},
+    ):
+        assert refused(patch(sword, [operation])) == (400, "invalid_patch", {"index": 0})
+
+
+def test_a_patch_that_fails_does_not_quote_values(sword: httpx.Client) -> None:
+    fill(sword, {"secret": {"of": "the sword"}})
+
+    for operation in (
+        {"op": "remove", "path": "/secret/nothing"},
+        {"op": "copy", "from": "/nothing/at/all", "path": "/new"},
+        {"op": "add", "path": "/secret/of/it", "value": 1},
+    ):
+        answer = patch(sword, [operation])
+        assert (answer.status_code, answer.json()["code"]) == (409, "patch_failed")
+        assert "the sword" not in answer.text
+
+
+def test_a_large_value_may_be_moved_about(sword: httpx.Client) -> None:
+    numbers = list(range(100_000))
+    fill(sword, {"a": numbers})
+    there_and_back = [
+        {"op": "move", "from": "/a", "path": "/b"},
+        {"op": "move", "from": "/b", "path": "/a"},
+    ]
+
+    assert outcome(patch(sword, there_and_back * 500)) == (200, {"a": numbers})
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/a/0", "value": 1},
+        {"op": "remove", "path": "/a/0"},
+        {"op": "move", "from": "/a/0", "path": "/a/1"},
+    ],
+    ids=lambda operation: operation["op"],
+)
+def test_a_patch_does_not_go_through_a_large_value_again_and_again(
+    sword: httpx.Client, operation: dict[str, Any]
+) -> None:
+    numbers = [0] * 200_000
+    fill(sword, {"a": numbers})
+
+    answer = patch(sword, [operation] * 1_000)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "value_too_large")
+    assert json.loads(values_of(sword)) == {"a": numbers}
+    # At the end nothing is shifted.
+    appended = patch(sword, [{"op": "add", "path": "/a/-", "value": 1}] * 1_000)
+    assert appended.status_code == 200

@@ -298,3 +298,19 @@ async def test_closing_answers_what_is_waiting(bench: Bench) -> None:
 
     assert [task.result().revision for task in tasks] == list(range(1, 11))
     await bench.recount()
+
+
+async def test_who_cannot_be_told_of_a_commit_costs_nobody_the_answer(
+    bench: Bench, database: Database
+) -> None:
+    def refuse(committed: Any) -> None:
+        if committed is not None:
+            raise ValueError("not now")
+
+    database.on_commit = refuse
+    tasks = await waiting(database, *((put_character, f"c{n}", None) for n in range(3)))
+    async with asyncio.timeout(60):
+        written = await asyncio.gather(*tasks)
+
+    assert [each.revision for each in written] == [1, 2, 3]
+    await bench.recount()

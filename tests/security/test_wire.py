@@ -142,6 +142,12 @@ def test_a_bomb_is_not_unpacked(server: RunningServer, coding: str) -> None:
     assert refused(answer) == (415, "unsupported_media_type")
 
 
+def test_blanks_around_a_value_are_no_part_of_it(server: RunningServer) -> None:
+    answer = ask(server, get(ROOT + b"/characters", b"x-extension-id: \t demo \t "))
+
+    assert answer.status_code == 200
+
+
 def test_what_follows_a_body_is_no_header(server: RunningServer) -> None:
     trailers = b"0\r\nx-extension-id: demo\r\nhost: evil.example\r\norigin: null\r\n\r\n"
     body = b'{"id":"arthur"}'

@@ -306,3 +306,68 @@ def test_a_file_of_neither_make_is_refused_and_left_alone(server: RunningServer)
     assert refused.json()["code"] == "database_damaged"
     assert file.read_bytes() == before
     assert not file.with_name("demo.db.original").exists()
+
+
+def add_rows(file: Path, *rows: tuple[Any, Any, Any]) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(
+            "ALTER TABLE data RENAME TO strict; "
+            "CREATE TABLE data AS SELECT * FROM strict; DROP TABLE strict"
+        )
+        connection.executemany(
+            "INSERT INTO data (instance_id, key, value) "
+            "VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT))",
+            rows,
+        )
+        connection.commit()
+
+
+def test_what_has_no_name_gets_one(server: RunningServer) -> None:
+    file = server.data_dir / "demo.db"
+    make_original(file)
+    add_rows(
+        file, ("run", "", "1"), ("run", None, "2"), ("run", "_empty", "3"), (None, "lost", "4")
+    )
+
+    with server.client("demo") as client:
+        assert register(client).status_code == 200
+        found = client.get("/instances/run/data").json()
+        lost = client.get("/instances/_empty/data")
+        history = client.get("/instances/run/history")
+        events = client.get("/changes?since=0")
+        past = client.get("/instances/run?at=1")
+
+    named = {key: value for key, value in found.items() if key.startswith("_empty")}
+    assert named["_empty"] == 3
+    assert 1 in named.values() or 2 in named.values()
+    assert lost.json() == {"lost": 4}
+    assert [each.status_code for each in (history, events, past)] == [200, 200, 200]
+
+
+def test_a_text_that_is_none_costs_no_other_value(server: RunningServer) -> None:
+    file = server.data_dir / "demo.db"
+    make_original(file)
+    add_rows(file, ("run", "broken", b"\xffA"))
+
+    with server.client("demo") as client:
+        answer = register(client)
+        found = client.get("/instances/run/data").json()
+
+    assert answer.status_code == 200, answer.text
+    assert (found["broken"], found["text"]) == ("\ufffdA", "words")
+
+
+def test_the_copy_is_of_what_was_adopted(server: RunningServer) -> None:
+    file = server.data_dir / "demo.db"
+    make_original(file)
+    copy = file.with_name("demo.db.original")
+    # An earlier try got no further than the copy, and the plugin went on.
+    copy.write_bytes(file.read_bytes())
+    add_rows(file, ("run", "later", "1"))
+    before = file.read_bytes()
+
+    with server.client("demo") as client:
+        assert register(client).status_code == 200
+
+    assert copy.read_bytes() == before
+    assert len(list(file.parent.glob("demo.db.original*"))) == 2

@@ -14,11 +14,14 @@ than asking the kernel whether something has arrived.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 GROUP_JOBS = 256
 # How often the loop must come round without a newcomer before a group begins. After the first
@@ -97,8 +100,12 @@ class GroupWriter(ABC):
         """Take what waits, write it as one group, and announce it."""
 
     def _announce(self, group: Group, outcome: Outcome) -> None:
-        for committed in outcome.committed:
-            self.on_commit(committed)
+        try:
+            for committed in outcome.committed:
+                self.on_commit(committed)
+        except Exception:
+            # It is committed: whoever waits for the answer is not to pay for those who follow.
+            logger.exception("a commit could not be told")
         for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
             if not answer.done():
                 if done:

@@ -6,6 +6,7 @@ SQLite stays below this line: what lies above names databases by location and id
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import shutil
 import sqlite3
@@ -120,10 +121,8 @@ async def _nothing(transaction: Transaction) -> None:
 
 
 def _keep_copy(path: Path) -> None:
-    # The first copy is the untouched one: after an adoption that was cut short it stays.
+    # There may be one of an earlier try, and the file have been written to since.
     copy = path.with_name(path.name + ORIGINAL)
-    if copy.exists():
-        return
     unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
     if any(path.with_name(path.name + ending).exists() for ending in COMPANIONS):
         # Part of it is still beside the file; only SQLite can put the two together.
@@ -136,5 +135,28 @@ def _keep_copy(path: Path) -> None:
         shutil.copyfile(path, unfinished)
     unfinished.chmod(0o600)
     sync_file(unfinished)
+    if copy.exists():
+        if _is_same_database(unfinished, copy):
+            # Made before an adoption that was cut short: the untouched one stays.
+            unfinished.unlink()
+            return
+        copy.replace(copy.with_name(f"{copy.name}-{secrets.token_hex(4)}"))
     unfinished.replace(copy)
     sync_directory(path.parent)
+
+
+def _is_same_database(one: Path, other: Path) -> bool:
+    """Whether two files say the same; bytes differ as soon as SQLite has undone something."""
+    try:
+        return _digest(one) == _digest(other)
+    except sqlite3.Error:
+        return False
+
+
+def _digest(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with closing(files.open_file(path, read_only=True)) as connection:
+        connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        for line in connection.iterdump():
+            digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.digest()

@@ -184,6 +184,8 @@ async def adopt(
 
     def build(connection: sqlite3.Connection) -> None:
         failpoint = Failpoint.from_environment()
+        # Nobody has ever checked what is in there; a letter that is none must not cost the rest.
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
         # Renaming a table would otherwise rewrite other tables' references to it.
         connection.execute("PRAGMA legacy_alter_table = ON")
         connection.execute("BEGIN IMMEDIATE")

@@ -4,7 +4,7 @@ Takes over the files of the original SillyTavern plugin.
 Its files hold `characters`, `instances` and `data` with a `value` text that it read back
 as JSON where that parses and as a string where it does not. Everything reads the same
 afterwards; it becomes revision 1, unanchored. Rows whose instance is missing get one, under
-the character `_orphaned`, so nothing is lost.
+the character `_orphaned`, so nothing is lost; what has an empty name is called `_empty`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from valuetracker.store.ledger import Ledger, WriteJob, ledgers, make_head
 from valuetracker.values import canonical, parse
 
 ORPHANED = "_orphaned"
+# What an id or a key that is empty is called.
+NAMELESS = "_empty"
 
 # The original's columns; those it gained over time are optional.
 TABLES = {
@@ -73,12 +75,17 @@ async def adopt(ledger: Ledger, transaction: Transaction) -> None:
         characters.setdefault(owner, PutCharacter(owner, None, created, updated))
         instances[id] = PutInstance(id, owner, None, _optional(row["name"]), created, updated)
     values: list[tuple[str, str, str]] = []
-    for instance_id, key, value, kind in await transaction.fetch_all(SELECT_DATA):
+    rows = await transaction.fetch_all(SELECT_DATA)
+    taken = {(_name(instance_id), _text(key)) for instance_id, key, _, _ in rows}
+    for instance_id, key, value, kind in rows:
         id = _name(instance_id)
         if id not in instances:
             characters.setdefault(ORPHANED, PutCharacter(ORPHANED, None, at, at))
             instances[id] = PutInstance(id, ORPHANED, None, None, at, at)
-        values.append((id, _name(key), _value(value, kind)))
+        name = _name(key)
+        while not _text(key) and (id, name) in taken:
+            name += "_"
+        values.append((id, name, _value(value, kind)))
     await ledger.apply([*characters.values(), *instances.values()])
     changes: list[Change] = []
     for id, key, text in values:
@@ -114,8 +121,9 @@ def _text(value: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    # SQLite's own functions end a text at NUL, so no name may hold one.
-    return _text(value).replace("\0", "\ufffd")
+    # SQLite's own functions end a text at NUL, so no name may hold one. And none is empty:
+    # nobody could ask for it.
+    return _text(value).replace("\0", "\ufffd") or NAMELESS
 
 
 def _optional(value: Any) -> str | None:

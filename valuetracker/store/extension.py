@@ -36,7 +36,7 @@ class Reading(Generic[T]):
 
     result: T
     revision: int
-    etag: int | None
+    etag: int | str | None
     tags: frozenset[Tag]
     keepable: bool
 

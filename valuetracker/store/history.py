@@ -145,8 +145,10 @@ async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
     if page.after is not None:
         first = (await find_moment(tx, page.after)).entry + 1
     if page.before is not None:
-        before = page.before if isinstance(page.before, str) else max(page.before - 1, 0)
-        last = (await find_moment(tx, before)).entry
+        # A time stands for a revision, and that is left out, too.
+        before = page.before
+        revision = (await find_moment(tx, before)).revision if isinstance(before, str) else before
+        last = (await find_moment(tx, max(revision - 1, 0))).entry
     return first, last
 
 

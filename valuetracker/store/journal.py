@@ -88,6 +88,9 @@ class Journal(Shapes):
         missing: list[tuple[int, str]] = []
         for change in changes:
             if isinstance(change, SetValue | RemoveValue):
+                if not change.key:
+                    # In the log it would stand for the holder itself.
+                    raise RuntimeError("A value has no key.")
                 number = change.holder.number
                 table = tables.get(number)
                 if table is None or change.key not in table.rows:

@@ -343,7 +343,9 @@ class Ledger:
     def expect(self, current: int) -> None:
         """Refuse if what is addressed changed after the revision the caller has seen."""
         expected = self.context.expected
-        if expected is not None and current > expected:
+        head = self._rows.head
+        # One above the head was never given out here: it was seen in another database.
+        if expected is not None and (current > expected or (head and expected > head.revision)):
             raise RevisionConflict(expected=expected, current=current)
 
     # What verbs do

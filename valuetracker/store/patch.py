@@ -2,7 +2,8 @@
 JSON Patch (RFC 6902) on an object of keys and values, with its work bounded.
 
 jsonpatch does the patching. What it does not bound is `copy`: a dozen that copy a value
-into itself double it each time, so what they copy is counted.
+into itself double it each time, so what they copy is counted. Nor does it bound how much a
+small patch of a large value goes through: that is counted as well.
 """
 
 from __future__ import annotations
@@ -25,9 +26,15 @@ from valuetracker.errors import (
 from valuetracker.names import check_key
 from valuetracker.values import KEYS_PER_REQUEST, VALUE_DEPTH, depth_exceeds
 
+Parts = list[str]
+
 PATCH_OPERATIONS = 1_000
 # A value copied into itself doubles each time; twenty such copies make a million of it.
 COPIED_BYTES = 1024 * 1024
+# Operations after which members of an array may stand elsewhere.
+SHIFTING = frozenset({"add", "remove", "move", "copy"})
+# How many of them may, and how many bytes of what is copied or moved deeper are looked at.
+PATCH_EFFORT = 64 * 1024 * 1024
 
 
 def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any], list[str]]:
@@ -35,13 +42,20 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
     if len(patch) > PATCH_OPERATIONS:
         raise InvalidPatch(f"A patch has {PATCH_OPERATIONS} operations at the most.")
     named: dict[str, None] = {}
-    copied = 0
+    copied = effort = 0
     for index, operation in enumerate(patch):
         try:
-            copied += _check_source(document, operation)
+            places = _places(operation)
+            looked_at = _check_source(document, operation, *places)
+            if operation["op"] == "copy":
+                copied += looked_at
+            if operation["op"] in SHIFTING:
+                effort += looked_at + sum(_shifted(document, place) for place in places)
             if copied > COPIED_BYTES:
                 raise ValueTooLarge(f"A patch copies {COPIED_BYTES} bytes at the most.")
-            document = _apply(document, operation, named)
+            if effort > PATCH_EFFORT:
+                raise ValueTooLarge("The patch goes through too much of large values.")
+            document = _apply(document, operation, *places, named)
         except ValueTrackerError as refusal:
             refusal.at_index(index)
             raise
@@ -50,24 +64,50 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
         except (jsonpatch.InvalidJsonPatch, TypeError, RecursionError) as error:
             message = f"Operation {index} is not valid: {error}"[:300]
             raise InvalidPatch(message, index=index) from None
-        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
-            raise PatchFailed(f"Operation {index} failed: {error}"[:300], index=index) from None
+        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+            # What the library says quotes the values.
+            message = f"Operation {index} does not fit the values as they are."
+            raise PatchFailed(message, index=index) from None
     return document, list(named)
 
 
-def _apply(document: dict[str, Any], operation: Any, named: dict[str, None]) -> dict[str, Any]:
-    patch = jsonpatch.JsonPatch([operation])
-    paths = [operation["path"]] if operation["op"] != "test" else []
-    if operation["op"] == "move":
-        paths.insert(0, operation["from"])
-    keys = [parts[0] for parts in map(_parts, paths) if parts]
-    if "" in paths:
-        named.update(dict.fromkeys(document))
-    result = patch.apply(document, in_place=True)
+def _places(operation: Any) -> tuple[Parts, Parts]:
+    """Where an operation takes from, and where it puts to; empty is the whole, or nowhere."""
+    # Whatever is wrong with its form is said before anything is looked up.
+    if not isinstance(operation, dict):
+        raise InvalidPatch("An operation must be an object.")
+    path = _parts(operation.get("path"))
+    source = _parts(operation.get("from")) if operation.get("op") in ("copy", "move") else []
+    jsonpatch.JsonPatch([operation])
+    return source, path
+
+
+def _parts(path: Any) -> Parts:
+    if not isinstance(path, str):
+        raise InvalidPatch("`path` and `from` must be strings.")
+    try:
+        parts: Parts = jsonpointer.JsonPointer(path).parts
+    except jsonpointer.JsonPointerException as error:
+        raise InvalidPatch(f"This is no JSON Pointer: {error}"[:300]) from None
+    return parts
+
+
+def _apply(
+    document: dict[str, Any], operation: Any, source: Parts, path: Parts, named: dict[str, None]
+) -> dict[str, Any]:
+    op = operation["op"]
+    keys = [] if op == "test" else [parts[0] for parts in (source, path) if parts]
+    if op == "copy" and source:
+        del keys[0]
+    whole = op != "test" and (not path or (op == "move" and not source))
+    before = dict.fromkeys(document) if whole else {}
+    result = jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
     if not isinstance(result, dict):
         raise InvalidBody("The values as a whole must stay an object.")
-    if "" in paths:
-        named.update(dict.fromkeys(result))
+    if whole:
+        keys += [key for key in result if key not in before]
+        named.update(before)
+        named.update(dict.fromkeys(key for key in result if key in before))
     for key in keys:
         named[check_key(key)] = None
     if len(named) > KEYS_PER_REQUEST:
@@ -75,24 +115,24 @@ def _apply(document: dict[str, Any], operation: Any, named: dict[str, None]) -> 
     return result
 
 
-def _parts(path: Any) -> list[str]:
-    if not isinstance(path, str):
-        raise InvalidPatch("`path` and `from` must be strings.")
-    try:
-        parts: list[str] = jsonpointer.JsonPointer(path).parts
-    except jsonpointer.JsonPointerException as error:
-        raise InvalidPatch(f"This is no JSON Pointer: {error}"[:300]) from None
-    return parts
-
-
-def _check_source(document: dict[str, Any], operation: Any) -> int:
-    """Look at what is about to be copied or moved; how many bytes will be copied."""
-    if not isinstance(operation, dict) or operation.get("op") not in ("copy", "move"):
+def _check_source(document: dict[str, Any], operation: Any, source: Parts, path: Parts) -> int:
+    """Look at what is about to be copied or moved; how many bytes that was."""
+    op = operation["op"]
+    # What is moved no deeper than it is cannot become too deep.
+    if op not in ("copy", "move") or (op == "move" and len(path) <= len(source)):
         return 0
-    depth = len(_parts(operation.get("path")))
-    _parts(operation.get("from"))
-    source = jsonpointer.resolve_pointer(document, operation["from"], None)
+    value = jsonpointer.resolve_pointer(document, operation["from"], None)
+    if isinstance(value, jsonpointer.EndOfList):
+        raise jsonpointer.JsonPointerException("There is nothing after the last one.")
     # Nesting is checked before it grows: what comes after recurses through all of it.
-    if depth_exceeds(source, VALUE_DEPTH + 1 - depth):
+    if depth_exceeds(value, VALUE_DEPTH + 1 - len(path)):
         raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
-    return len(orjson.dumps(source)) if operation["op"] == "copy" else 0
+    return len(orjson.dumps(value))
+
+
+def _shifted(document: dict[str, Any], place: Parts) -> int:
+    """How many members of an array make room, or close up, if something is put there."""
+    if len(place) < 2 or not place[-1].isdecimal():
+        return 0
+    array = jsonpointer.JsonPointer.from_parts(place[:-1]).resolve(document, None)
+    return max(0, len(array) - int(place[-1][:20])) if isinstance(array, list) else 0

@@ -74,6 +74,16 @@ class Head(Row):
             self.keys,
         )
 
+    @property
+    def tag(self) -> int | str:
+        """
+        What names the whole of it: the revision, until something else is forgotten.
+
+        A new database goes on with the numbers of one that was purged, and a log that was folded
+        tells less at the same revision: both begin later.
+        """
+        return f"{self.revision}-{self.oldest}" if self.oldest else self.revision
+
     def next_number(self) -> int:
         self.number += 1
         return self.number

@@ -32,7 +32,7 @@ class Snapshot:
         self._chat_ids: dict[int, str] = {}
         self.head = head
         self.tags: set[Tag] = set()
-        self.etag: int | None = head.revision
+        self.etag: int | str | None = head.tag
         # Whether the answer stays true until the next commit; the clock can end it, too.
         self.keepable = True
 
