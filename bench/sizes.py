@@ -1,8 +1,10 @@
 """
 Whether a write costs more in a large database than in a small one.
 
-Both are extensions of one server, written to in turns. The small one is made anew for
-each round, because its own log would soon make it large.
+Both are extensions of one server, written to in turns, with the same writes to as many
+instances: so that they differ in their size and in nothing else. The small one is made anew
+for each round, because its own log would soon make it large. Beside that it is told what
+writes to all instances of the large one cost: those of one group then touch a page each.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
 from bench.children import Child
 from bench.workloads import Api, measure_checked
@@ -36,12 +37,23 @@ class Sizes:
 
     small: list[float] = field(default_factory=list)
     large: list[float] = field(default_factory=list)
+    # The same in the large one, to all its instances.
+    scattered: list[float] = field(default_factory=list)
     small_bytes: int = 0
     large_bytes: int = 0
 
+    @staticmethod
+    def _times(quick: list[float], slow: list[float]) -> list[float]:
+        return [one / other for one, other in zip(quick, slow, strict=True)]
+
     @property
-    def cost(self) -> float:
-        return median(self.small) / median(self.large)
+    def costs(self) -> list[float]:
+        """How many times as long a write takes in the large one, by round."""
+        return self._times(self.small, self.large)
+
+    @property
+    def scattered_costs(self) -> list[float]:
+        return self._times(self.small, self.scattered)
 
 
 def database_bytes(data_dir: Path, extension: str) -> int:
@@ -83,9 +95,10 @@ def compare(
                 small_instances = fill(small, data_dir, SMALL_BYTES)
                 sizes.small_bytes = database_bytes(data_dir, small.extension)
                 sizes.small.append(write(small, small_instances))
-            sizes.large.append(write(large, large_instances))
+            sizes.large.append(write(large, small_instances))
+            sizes.scattered.append(write(large, large_instances))
             say(
                 f"sizes {number}/{rounds}  small {sizes.small[-1]:,.0f}/s"
-                f"  large {sizes.large[-1]:,.0f}/s"
+                f"  large {sizes.large[-1]:,.0f}/s  scattered {sizes.scattered[-1]:,.0f}/s"
             )
     return sizes
