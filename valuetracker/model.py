@@ -483,6 +483,7 @@ class Limits(TypedDict):
     processedIds: int
     leaseMs: int
     pageItems: int
+    pageBytes: int
     waitSeconds: int
     extensionIdLength: int
     characterIdLength: int

@@ -112,6 +112,23 @@ def story(client: httpx.Client) -> list[Any]:
     ]
 
 
+def test_who_catches_up_on_large_values_is_told_of_all(client: httpx.Client) -> None:
+    make_instance(client)
+    for number in range(5):
+        set_value(client, "edge", f"{number}" + "x" * (3 * 1024 * 1024))
+
+    found = [each.id for each in follow(client, 6, "?since=0")]
+    pages, since = [], 0
+    while since < 6:
+        page = client.get(f"/changes?since={since}&limit=1000").json()
+        pages.append([item["revision"] for item in page["items"]])
+        since = page["next"]
+
+    assert found == [1, 2, 3, 4, 5, 6]
+    assert [revision for page in pages for revision in page] == found
+    assert len(pages) > 1
+
+
 @pytest.mark.parametrize("coding", ["identity", "gzip, deflate, br"])
 def test_a_reader_is_sent_what_it_can_read(client: httpx.Client, coding: str) -> None:
     expected = story(client)

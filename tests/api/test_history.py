@@ -227,6 +227,22 @@ def test_a_hundred_are_a_page_unless_said(client: httpx.Client) -> None:
     assert [item["after"] for item in page["items"]] == list(range(149, 49, -1))
 
 
+def test_a_page_of_large_values_ends_early_and_nothing_is_left_out(client: httpx.Client) -> None:
+    done(client.post("/instances", json={"id": "sword", "characterId": "arthur"}))
+    for number in range(7):
+        value = f"{number}" + "x" * (3 * 1024 * 1024)
+        done(client.put("/instances/sword/data", json={"key": "edge", "value": value}))
+
+    first = client.get(HISTORY).json()["items"]
+    found = [
+        [item["after"][0] for item in walk(client, order=order, key="edge")]
+        for order in ("asc", "desc")
+    ]
+
+    assert 1 <= len(first) < 7
+    assert found == [list("0123456"), list("6543210")]
+
+
 def test_times_bound_a_history_like_the_revision_recorded_then(client: httpx.Client) -> None:
     happened = fill(client)
     newest = walk(client)[0]["at"]

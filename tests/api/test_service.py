@@ -91,6 +91,7 @@ def test_the_limits_are_those_that_hold(client: httpx.Client) -> None:
             "processedIds": 10_000,
             "leaseMs": 7 * 24 * 60 * 60 * 1000,
             "pageItems": 1_000,
+            "pageBytes": 16 * 1024 * 1024,
             "waitSeconds": 60,
             "extensionIdLength": 128,
             "characterIdLength": 256,

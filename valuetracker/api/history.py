@@ -39,7 +39,8 @@ async def list_history(call: Call) -> Any:
     Also of an instance that has been deleted. `before` and `after` (in the query) bound the
     revisions on either side, both excluded; a time stands for the highest revision recorded
     at or before it. A change that has not taken effect, because the place it is anchored to
-    was not visible, has `live: false` and its operand in `value`.
+    was not visible, has `live: false` and its operand in `value`. A page of large values
+    (`pageBytes` of `/limits`) ends before it has as many items as were asked for.
     """
     return await call.read(history.list_history, call.path["instance"], read_page(call))
 

@@ -12,6 +12,7 @@ from valuetracker.endpoints import LARGEST_PAGE, TEXT, Call, Document, Endpoint,
 from valuetracker.errors import InvalidBody
 from valuetracker.model import Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES
+from valuetracker.store.history import PAGE_BYTES
 from valuetracker.store.patch import COPIED_BYTES, PATCH_OPERATIONS
 
 
@@ -58,6 +59,7 @@ async def limits(call: Call) -> Limits:
         "processedIds": IDS_PER_CLAIM,
         "leaseMs": LONGEST_LEASE_MS,
         "pageItems": LARGEST_PAGE,
+        "pageBytes": PAGE_BYTES,
         "waitSeconds": LONGEST_WAIT_SECONDS,
         "extensionIdLength": names.EXTENSION_ID_LENGTH,
         "characterIdLength": names.ID_LENGTH,

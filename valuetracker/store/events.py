@@ -14,11 +14,13 @@ from valuetracker.errors import RevisionUnknown
 from valuetracker.model import FeedChange, FeedEvent
 from valuetracker.store import statements as sql
 from valuetracker.store.entries import EntryRow, Record, first_of, last_of
-from valuetracker.store.history import anchor_record
+from valuetracker.store.history import FIRST_CHUNK, anchor_record, chunk_after
 from valuetracker.store.log import check_not_compacted
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.snapshot import Snapshot
 
+# No more are read for one who follows once they have come to this many bytes.
+AT_ONCE_BYTES = 8 * 1024 * 1024
 # Values above this are left out of events; the reader can read them.
 LARGEST_AFTER = 64 * 1024
 
@@ -73,18 +75,26 @@ SELECT_ENTRIES_BETWEEN = sql.entries("WHERE entry BETWEEN :since AND :until ORDE
 
 
 async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
-    """The revisions after `since`, with their entries, at most so many."""
+    """The revisions after `since`, with their entries, at most so many; fewer if they are large."""
     check_since(tx.head.revision, since)
     check_not_compacted(tx.head, since)
-    # Numbers may have been skipped; there is nothing to tell of those.
-    row = await tx.fetch_one(SELECT_NEXT, since=first_of(since + 1))
-    if row is None:
-        return []
-    first = EntryRow.revision_of(row[0])
-    rows = await tx.fetch_all(
-        SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(first + count - 1)
-    )
-    return by_revision([EntryRow(*row).verify() for row in rows])
+    revisions: list[Revision] = []
+    size, chunk = 0, FIRST_CHUNK
+    while len(revisions) < count and size <= AT_ONCE_BYTES:
+        # Numbers may have been skipped; there is nothing to tell of those.
+        row = await tx.fetch_one(SELECT_NEXT, since=first_of(since + 1))
+        if row is None:
+            break
+        first = EntryRow.revision_of(row[0])
+        since = first + min(chunk, count - len(revisions)) - 1
+        rows = await tx.fetch_all(
+            SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(since)
+        )
+        entries = [EntryRow(*row).verify() for row in rows]
+        read = sum(len(entry.changes) for entry in entries)
+        revisions += by_revision(entries)
+        size, chunk = size + read, chunk_after(chunk, read)
+    return revisions
 
 
 async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:

@@ -27,8 +27,12 @@ from valuetracker.store.rooms import ROOMS, shown_key
 from valuetracker.store.rows import ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
 
-# How many entries are read at once.
-CHUNK = 200
+# How many entries are read at once, at first and at the most: they may be large.
+FIRST_CHUNK = 4
+CHUNK = 256
+CHUNK_BYTES = 1024 * 1024
+# A page whose values have come to this many bytes ends there, however many were asked for.
+PAGE_BYTES = 16 * 1024 * 1024
 
 _RANGE = "entry BETWEEN :since AND :until AND strpos(changes, :needle) > 0 ORDER BY entry"
 
@@ -87,17 +91,25 @@ async def _list(
     replay = Replay(tx)
     items: list[HistoryItem] = []
     cursor: Cursor | None = None
+    size = 0
     async for entry, index, record in _changes(tx, scope, number, page, first, last):
         # One more than asked for, to know whether there is a next page.
-        if len(items) == page.limit:
+        if len(items) == page.limit or size > PAGE_BYTES:
             assert cursor is not None
             return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
         item = await _item(tx, replay, entry, index, record)
         if scope == "chat":
             item["chatId"] = entry.chat_id
         items.append(item)
+        # What it was before is about as large as what it became.
+        size += 2 * len(record.after or record.operand or "")
         cursor = Cursor(entry.entry, index)
     return {"items": items, "next": None}
+
+
+def chunk_after(count: int, size: int) -> int:
+    """How many entries to read next, after so many of this size."""
+    return max(1, count // 4) if size > CHUNK_BYTES else min(CHUNK, count * 4)
 
 
 async def _changes(
@@ -114,18 +126,22 @@ async def _changes(
             if page.descending
             else (max(first, page.cursor.entry), last)
         )
+    count = FIRST_CHUNK
     while True:
         rows = await tx.fetch_all(
-            statement, scope=number, since=first, until=last, needle=needle, count=CHUNK
+            statement, scope=number, since=first, until=last, needle=needle, count=count
         )
+        size = 0
         for row in rows:
             entry = EntryRow(*row).verify()
+            size += len(entry.changes)
             numbered = list(enumerate(entry.records))
             for index, record in reversed(numbered) if page.descending else numbered:
                 if record.op != "base" and _is_wanted(page, entry, index, record):
                     yield entry, index, record
-        if len(rows) < CHUNK:
+        if len(rows) < count:
             return
+        count = chunk_after(count, size)
         if page.descending:
             last = rows[-1][0] - 1
         else:
