@@ -22,6 +22,7 @@ from valuetracker.endpoints import (
     check_key_count,
 )
 from valuetracker.errors import (
+    BadRequest,
     ExtensionIdRequired,
     InvalidBody,
     InvalidExtensionId,
@@ -208,7 +209,15 @@ def read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
         if each.required and each.name not in given:
             raise InvalidQuery(f"`{each.name}` is required in the query.")
     # Parameters nobody knows are let be: pages add some to get around caches.
-    return {each.name: each.kind.parse(given[each.name]) for each in fields if each.name in given}
+    return {each.name: _parameter(each, given[each.name]) for each in fields if each.name in given}
+
+
+def _parameter(field: Field, text: str) -> Any:
+    try:
+        return field.kind.parse(text)
+    except BadRequest as refusal:
+        refusal.message = f"`{field.name}`: {refusal.message}"
+        raise
 
 
 def _pair(pair: bytes) -> tuple[bytes, bytes]:

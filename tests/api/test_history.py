@@ -285,6 +285,15 @@ def test_a_malformed_question_is_refused(client: httpx.Client, query: str, code:
     assert refused(client.get(f"{HISTORY}?{query}")) == (400, code, {})
 
 
+@pytest.mark.parametrize("query", ["limit=0", "after=soon", "order=up"])
+def test_a_malformed_question_is_told_what_was_wrong_in_it(
+    client: httpx.Client, query: str
+) -> None:
+    answer = client.get(f"{HISTORY}?{query}")
+
+    assert answer.json()["error"].startswith(f"`{query.partition('=')[0]}`: ")
+
+
 @pytest.mark.parametrize("query", ["after=2", "before=3", "after=99999999999999999999999"])
 def test_a_revision_that_is_not_yet_is_refused(client: httpx.Client, query: str) -> None:
     make_instance(client)
