@@ -22,8 +22,8 @@ from valuetracker.endpoints import (
     check_key_count,
 )
 from valuetracker.errors import (
-    BadRequest,
     ExtensionIdRequired,
+    InvalidAt,
     InvalidBody,
     InvalidExtensionId,
     InvalidHeader,
@@ -215,7 +215,8 @@ def read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
 def _parameter(field: Field, text: str) -> Any:
     try:
         return field.kind.parse(text)
-    except BadRequest as refusal:
+    except (InvalidAt, InvalidQuery) as refusal:
+        # Others say themselves what they are about.
         refusal.message = f"`{field.name}`: {refusal.message}"
         raise
 
