@@ -174,7 +174,8 @@ class SQLiteDatabase(GroupWriter):
         if outcome.reopen and self._writer is not None:
             # After a failed sync nobody knows what the kernel still holds of the file.
             writer, self._writer = self._writer, None
-            await _close(writer)
+            with contextlib.suppress(Exception):
+                await writer.close()
 
     async def _write_group(self, jobs: list[Any]) -> SQLiteOutcome:
         try:

@@ -85,6 +85,7 @@ async def adopt(ledger: Ledger, transaction: Transaction) -> None:
         name = _name(key)
         while not _text(key) and (id, name) in taken:
             name += "_"
+        taken.add((id, name))
         values.append((id, name, _value(value, kind)))
     await ledger.apply([*characters.values(), *instances.values()])
     changes: list[Change] = []

@@ -95,11 +95,9 @@ def _parts(path: Any) -> Parts:
 def _apply(
     document: dict[str, Any], operation: Any, source: Parts, path: Parts, named: dict[str, None]
 ) -> dict[str, Any]:
-    op = operation["op"]
-    keys = [] if op == "test" else [parts[0] for parts in (source, path) if parts]
-    if op == "copy" and source:
-        del keys[0]
-    whole = op != "test" and (not path or (op == "move" and not source))
+    changed = {"test": [], "move": [source, path]}.get(operation["op"], [path])
+    keys = [place[0] for place in changed if place]
+    whole = [] in changed
     before = dict.fromkeys(document) if whole else {}
     result = jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
     if not isinstance(result, dict):
