@@ -13,22 +13,25 @@ CREATE TABLE {schema}.file (
 -- One row: where the log ends. Numbers are handed out from here and never reused:
 -- `revision` per request that changes something, `number` per character, holder, chat and
 -- place, `place` each time something comes into being. `oldest` is the oldest revision that
--- can still be read: what lies below it has been folded. The counts let a list notice that
--- it is not whole.
+-- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
+-- The counts let a list notice that it is not whole.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
+    entry      BIGINT NOT NULL,
     number     BIGINT NOT NULL,
     place      BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
     chats      BIGINT NOT NULL,
+    aliases    BIGINT NOT NULL,
     keys       BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
 -- One row is one character that is or was. `place` orders lists by when things came into
--- being; `instances` is how many it has, so that a list of them can be known to be whole.
+-- being; `instances` is how many it has, so that a list of them can be known to be whole, and
+-- `members` the exclusive or of the sums of those it ever had. `entry` is the last of its log.
 CREATE TABLE {schema}.characters (
     number     BIGINT PRIMARY KEY,
     place      BIGINT NOT NULL,
@@ -37,8 +40,10 @@ CREATE TABLE {schema}.characters (
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
     instances  BIGINT NOT NULL,
+    members    BIGINT NOT NULL,
     gone       BIGINT NOT NULL,
     revision   BIGINT NOT NULL,
+    entry      BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
@@ -48,7 +53,8 @@ CREATE TABLE {schema}.characters (
 -- `revision` is that of its latest change, values included, `shaped` that of the latest
 -- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
 -- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
--- one. `unframed` counts changes since its last keyframe.
+-- one; `known` counts its rows, also of keys that are gone. `unframed` counts changes since its
+-- last keyframe. `entry` is the last of its log, `taken` the last of what it took over.
 CREATE TABLE {schema}.holders (
     number       BIGINT PRIMARY KEY,
     place        BIGINT NOT NULL,
@@ -65,7 +71,10 @@ CREATE TABLE {schema}.holders (
     shaped       BIGINT NOT NULL,
     unframed     BIGINT NOT NULL,
     revision     BIGINT NOT NULL,
+    entry        BIGINT NOT NULL,
+    taken        BIGINT NOT NULL,
     keys         BIGINT NOT NULL,
+    known        BIGINT NOT NULL,
     digest       BIGINT NOT NULL,
     checksum     BIGINT NOT NULL
 );
@@ -106,6 +115,9 @@ CREATE UNIQUE INDEX data_by_key ON {schema}.data (holder, md5(key));
 -- `effect` says whether they took effect when they were written. `standing` is 0 while a
 -- flip of their place can reach them; once their instance has left the chat it is the revision
 -- at which it did, above 0 if they count as unanchored since, below if they are dropped.
+--
+-- `prior` is the entry before it in the log, `before` that of its subject, `earlier` that
+-- of its chat: an entry that an index or a page has lost is missed.
 CREATE TABLE {schema}.entries (
     entry    BIGINT PRIMARY KEY,
     subject  BIGINT NOT NULL,
@@ -115,6 +127,9 @@ CREATE TABLE {schema}.entries (
     place    BIGINT,
     effect   BIGINT NOT NULL,
     standing BIGINT NOT NULL,
+    prior    BIGINT NOT NULL,
+    before   BIGINT NOT NULL,
+    earlier  BIGINT NOT NULL,
     changes  TEXT COLLATE "C" NOT NULL,
     checksum BIGINT NOT NULL
 );
@@ -124,11 +139,13 @@ CREATE INDEX entries_of_chat ON {schema}.entries (chat, entry) WHERE chat IS NOT
 CREATE INDEX entries_of_place ON {schema}.entries (place, entry) WHERE place IS NOT NULL;
 
 -- One row says, of a holder after some entry, which revision each of its keys is of: the
--- state at a moment is the keyframe before it and the few entries since.
+-- state at a moment is the keyframe before it and the few entries since. `digest` is over the
+-- values those are.
 CREATE TABLE {schema}.keyframes (
     holder   BIGINT NOT NULL,
     entry    BIGINT NOT NULL,
     keys     TEXT COLLATE "C" NOT NULL,
+    digest   BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (holder, entry)
 );
@@ -145,6 +162,9 @@ CREATE TABLE {schema}.taken (
     place    BIGINT,
     effect   BIGINT NOT NULL,
     standing BIGINT NOT NULL,
+    prior    BIGINT NOT NULL,
+    before   BIGINT NOT NULL,
+    earlier  BIGINT NOT NULL,
     changes  TEXT COLLATE "C" NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (subject, entry)
@@ -154,6 +174,9 @@ CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
+-- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
+-- `instances`, `rooms` (a bit each), `places` and `checkpoints` say how many it has, `members`
+-- is the exclusive or of the sums of the instances it ever had.
 CREATE TABLE {schema}.chats (
     number      BIGINT PRIMARY KEY,
     place       BIGINT NOT NULL,
@@ -166,19 +189,28 @@ CREATE TABLE {schema}.chats (
     gone        BIGINT NOT NULL,
     floor       BIGINT NOT NULL,
     revision    BIGINT NOT NULL,
+    entry       BIGINT NOT NULL,
+    told        BIGINT NOT NULL,
+    instances   BIGINT NOT NULL,
+    rooms       BIGINT NOT NULL,
+    places      BIGINT NOT NULL,
+    checkpoints BIGINT NOT NULL,
+    members     BIGINT NOT NULL,
     checksum    BIGINT NOT NULL
 );
 
 -- Ids that chats had before they were renamed; they still find them.
 CREATE TABLE {schema}.aliases (
-    id   TEXT COLLATE "C" PRIMARY KEY,
-    chat BIGINT NOT NULL
+    id       TEXT COLLATE "C" PRIMARY KEY,
+    chat     BIGINT NOT NULL,
+    checksum BIGINT NOT NULL
 );
 
 -- One row is one place in a chat that has ever been seen: a message and one of its swipes.
 -- `seen` is the revision at which the message was first seen, `position` where it stands in
 -- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
--- there, `hash` the first one reconciled after the last such change.
+-- there, `hash` the first one reconciled after the last such change. `entries` is how many are
+-- anchored there, `moved` the revision of its last flip.
 CREATE TABLE {schema}.places (
     place      BIGINT PRIMARY KEY,
     chat       BIGINT NOT NULL,
@@ -187,6 +219,8 @@ CREATE TABLE {schema}.places (
     seen       BIGINT NOT NULL,
     position   BIGINT,
     written    BIGINT NOT NULL,
+    entries    BIGINT NOT NULL,
+    moved      BIGINT NOT NULL,
     hash       TEXT COLLATE "C",
     checksum   BIGINT NOT NULL
 );
@@ -194,11 +228,14 @@ CREATE TABLE {schema}.places (
 CREATE UNIQUE INDEX places_by_name
     ON {schema}.places (chat, md5(message_id), md5(swipe));
 
--- One row is one change of a place's position, at the revision that made it.
+-- One row is one change of a place's position, at the revision that made it; `previous` is
+-- the revision of the one before.
 CREATE TABLE {schema}.flips (
     place    BIGINT NOT NULL,
     revision BIGINT NOT NULL,
     position BIGINT,
+    previous BIGINT NOT NULL,
+    checksum BIGINT NOT NULL,
     PRIMARY KEY (place, revision)
 );
 

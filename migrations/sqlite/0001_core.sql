@@ -12,22 +12,25 @@ CREATE TABLE file (
 -- One row: where the log ends. Numbers are handed out from here and never reused:
 -- `revision` per request that changes something, `number` per character, holder, chat and
 -- place, `place` each time something comes into being. `oldest` is the oldest revision that
--- can still be read: what lies below it has been folded. The counts let a list notice that
--- it is not whole.
+-- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
+-- The counts let a list notice that it is not whole.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
     oldest     INTEGER NOT NULL,
+    entry      INTEGER NOT NULL,
     number     INTEGER NOT NULL,
     place      INTEGER NOT NULL,
     characters INTEGER NOT NULL,
     instances  INTEGER NOT NULL,
     chats      INTEGER NOT NULL,
+    aliases    INTEGER NOT NULL,
     keys       INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
 -- One row is one character that is or was. `place` orders lists by when things came into
--- being; `instances` is how many it has, so that a list of them can be known to be whole.
+-- being; `instances` is how many it has, so that a list of them can be known to be whole, and
+-- `members` the exclusive or of the sums of those it ever had. `entry` is the last of its log.
 CREATE TABLE characters (
     number     INTEGER PRIMARY KEY,
     place      INTEGER NOT NULL,
@@ -36,8 +39,10 @@ CREATE TABLE characters (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     instances  INTEGER NOT NULL,
+    members    INTEGER NOT NULL,
     gone       INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
+    entry      INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
@@ -47,7 +52,8 @@ CREATE TABLE characters (
 -- `revision` is that of its latest change, values included, `shaped` that of the latest
 -- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
 -- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
--- one. `unframed` counts changes since its last keyframe.
+-- one; `known` counts its rows, also of keys that are gone. `unframed` counts changes since its
+-- last keyframe. `entry` is the last of its log, `taken` the last of what it took over.
 CREATE TABLE holders (
     number       INTEGER PRIMARY KEY,
     place        INTEGER NOT NULL,
@@ -64,7 +70,10 @@ CREATE TABLE holders (
     shaped       INTEGER NOT NULL,
     unframed     INTEGER NOT NULL,
     revision     INTEGER NOT NULL,
+    entry        INTEGER NOT NULL,
+    taken        INTEGER NOT NULL,
     keys         INTEGER NOT NULL,
+    known        INTEGER NOT NULL,
     digest       INTEGER NOT NULL,
     checksum     INTEGER NOT NULL
 ) STRICT;
@@ -103,6 +112,9 @@ CREATE TABLE data (
 -- `effect` says whether they took effect when they were written. `standing` is 0 while a
 -- flip of their place can reach them; once their instance has left the chat it is the revision
 -- at which it did, above 0 if they count as unanchored since, below if they are dropped.
+--
+-- `prior` is the entry before it in the log, `before` that of its subject, `earlier` that
+-- of its chat: an entry that an index or a page has lost is missed.
 CREATE TABLE entries (
     entry    INTEGER PRIMARY KEY,
     subject  INTEGER NOT NULL,
@@ -112,20 +124,27 @@ CREATE TABLE entries (
     place    INTEGER,
     effect   INTEGER NOT NULL,
     standing INTEGER NOT NULL,
+    prior    INTEGER NOT NULL,
+    before   INTEGER NOT NULL,
+    earlier  INTEGER NOT NULL,
     changes  TEXT NOT NULL,
     checksum INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX entries_of_subject ON entries (subject, entry);
-CREATE INDEX entries_of_chat ON entries (chat, entry) WHERE chat IS NOT NULL;
-CREATE INDEX entries_of_place ON entries (place, entry) WHERE place IS NOT NULL;
+-- An index of a table with numbered rows holds the number after its columns: these are ordered
+-- by entry.
+CREATE INDEX entries_of_subject ON entries (subject);
+CREATE INDEX entries_of_chat ON entries (chat) WHERE chat IS NOT NULL;
+CREATE INDEX entries_of_place ON entries (place) WHERE place IS NOT NULL;
 
 -- One row says, of a holder after some entry, which revision each of its keys is of: the
--- state at a moment is the keyframe before it and the few entries since.
+-- state at a moment is the keyframe before it and the few entries since. `digest` is over the
+-- values those are.
 CREATE TABLE keyframes (
     holder   INTEGER NOT NULL,
     entry    INTEGER NOT NULL,
     keys     TEXT NOT NULL,
+    digest   INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (holder, entry)
 ) STRICT, WITHOUT ROWID;
@@ -142,6 +161,9 @@ CREATE TABLE taken (
     place    INTEGER,
     effect   INTEGER NOT NULL,
     standing INTEGER NOT NULL,
+    prior    INTEGER NOT NULL,
+    before   INTEGER NOT NULL,
+    earlier  INTEGER NOT NULL,
     changes  TEXT NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (subject, entry)
@@ -151,6 +173,9 @@ CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
+-- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
+-- `instances`, `rooms` (a bit each), `places` and `checkpoints` say how many it has, `members`
+-- is the exclusive or of the sums of the instances it ever had.
 CREATE TABLE chats (
     number      INTEGER PRIMARY KEY,
     place       INTEGER NOT NULL,
@@ -163,19 +188,28 @@ CREATE TABLE chats (
     gone        INTEGER NOT NULL,
     floor       INTEGER NOT NULL,
     revision    INTEGER NOT NULL,
+    entry       INTEGER NOT NULL,
+    told        INTEGER NOT NULL,
+    instances   INTEGER NOT NULL,
+    rooms       INTEGER NOT NULL,
+    places      INTEGER NOT NULL,
+    checkpoints INTEGER NOT NULL,
+    members     INTEGER NOT NULL,
     checksum    INTEGER NOT NULL
 ) STRICT;
 
 -- Ids that chats had before they were renamed; they still find them.
 CREATE TABLE aliases (
-    id   TEXT PRIMARY KEY,
-    chat INTEGER NOT NULL
+    id       TEXT PRIMARY KEY,
+    chat     INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one place in a chat that has ever been seen: a message and one of its swipes.
 -- `seen` is the revision at which the message was first seen, `position` where it stands in
 -- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
--- there, `hash` the first one reconciled after the last such change.
+-- there, `hash` the first one reconciled after the last such change. `entries` is how many are
+-- anchored there, `moved` the revision of its last flip.
 CREATE TABLE places (
     place      INTEGER PRIMARY KEY,
     chat       INTEGER NOT NULL,
@@ -184,17 +218,22 @@ CREATE TABLE places (
     seen       INTEGER NOT NULL,
     position   INTEGER,
     written    INTEGER NOT NULL,
+    entries    INTEGER NOT NULL,
+    moved      INTEGER NOT NULL,
     hash       TEXT,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX places_by_name ON places (chat, message_id, swipe);
 
--- One row is one change of a place's position, at the revision that made it.
+-- One row is one change of a place's position, at the revision that made it; `previous` is
+-- the revision of the one before.
 CREATE TABLE flips (
     place    INTEGER NOT NULL,
     revision INTEGER NOT NULL,
     position INTEGER,
+    previous INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (place, revision)
 ) STRICT, WITHOUT ROWID;
 

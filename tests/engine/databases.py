@@ -129,12 +129,19 @@ class Logged(NamedTuple):
     after: str | None
 
 
+NAMES = """
+    SELECT number, space, id FROM holders
+    UNION ALL SELECT number, 'character', id FROM characters
+    UNION ALL SELECT number, 'chat', '' FROM chats
+"""
+
+
 def log_of(path: Path) -> list[Logged]:
     """All changes in the log of a file, in their order."""
     found = select(path, sql.entries("ORDER BY entry").sqlite)
-    entries = [EntryRow(*row).verify() for row in found]
+    names = {number: (space, id) for number, space, id in select(path, NAMES)}
     return [
-        Logged(entry.revision, entry.space, entry.id, record.key, record.op, record.after)
-        for entry in entries
+        Logged(entry.revision, *names[entry.subject], record.key, record.op, record.after)
+        for entry in (EntryRow(*row).verify() for row in found)
         for record in entry.records
     ]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ CHARACTERS = [f"Character {number}.png" for number in range(4)]
 INSTANCES = [f"instance {number}" for number in range(10)]
 KEYS = [f"key {number}" for number in range(12)]
 # Codes of the answers a damaged file may be given.
+PAGE = 4096
 DECLARED = {"database_damaged", "database_too_new", "database_unavailable"}
 
 Answer = tuple[int, Any]
@@ -50,10 +55,34 @@ class Populated:
     path: Path
     answers: dict[str, Answer]
     other: Answer
+    chance: random.Random = field(default_factory=lambda: random.Random(20_260_101))
 
     def copy(self, to: Path) -> Path:
         shutil.copytree(self.path, to)
         return to
+
+    @property
+    def paths(self) -> list[str]:
+        return list(self.answers)
+
+    def places(self, indexes: bool = False) -> list[int]:
+        """Where something is written, on any page or on those where indexes begin."""
+        content = self.good
+        pages = range(1, len(content) // PAGE + 1)
+        return [
+            place
+            for page in (pages_of_indexes(self.path / "demo.db") if indexes else pages)
+            for place in range((page - 1) * PAGE, page * PAGE)
+            # Zeros are mostly room to spare.
+            if content[place] or place % 97 == 0
+        ]
+
+    def flipped(self, places: list[int]) -> tuple[int, bytes]:
+        """The file with one bit of one of these places flipped, and the place."""
+        place = self.chance.choice(places)
+        content = bytearray(self.good)
+        content[place] ^= 1 << self.chance.randrange(8)
+        return place, bytes(content)
 
     @property
     def good(self) -> bytes:
@@ -65,7 +94,18 @@ class Populated:
         return answer == self.answers[path] or (status == 503 and body["code"] in DECLARED)
 
 
-def populate(path: Path) -> Populated:
+def pages_of_indexes(file: Path) -> list[int]:
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        found = connection.execute("SELECT rootpage FROM sqlite_schema WHERE type = 'index'")
+        return [page for (page,) in found]
+
+
+def populate(
+    path: Path,
+    fill: Callable[[httpx.Client, str], None] | None = None,
+    paths: Callable[[], list[str]] = reads,
+) -> Populated:
+    fill = fill or fill_plainly
     with running_server(path) as server:
         # Names of one length: their files are laid out alike, page by page.
         for name in ("demo", "twin"):
@@ -73,11 +113,11 @@ def populate(path: Path) -> Populated:
             with server.client(name) as client:
                 fill(client, name)
         with server.client("demo") as client, server.client("twin") as other:
-            answers = {each: read(client, each) for each in reads()}
+            answers = {each: read(client, each) for each in paths()}
             return Populated(path, answers, read(other, "/characters"))
 
 
-def fill(client: httpx.Client, name: str) -> None:
+def fill_plainly(client: httpx.Client, name: str) -> None:
     for number, id in enumerate(INSTANCES):
         character = CHARACTERS[number % 3]
         chat = {"chatId": "chat"} if number % 2 else {}

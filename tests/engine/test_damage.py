@@ -16,20 +16,26 @@ import pytest
 from tests.conftest import running_server, wait_for
 from tests.engine.populated import (
     CHARACTERS,
+    PAGE,
     Populated,
     populate,
     read,
     reads,
 )
+from tests.engine.told import reads_of_story, tell
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 FLIPS = 5_000 if SOAK else 150
-PAGE = 4096
 
 
 @pytest.fixture(scope="module")
 def populated(tmp_path_factory: pytest.TempPathFactory) -> Populated:
     return populate(tmp_path_factory.mktemp("populated") / "db")
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Populated:
+    return populate(tmp_path_factory.mktemp("story") / "db", tell, reads_of_story)
 
 
 def empty(file: Path) -> None:
@@ -210,35 +216,17 @@ def test_a_damaged_file_cannot_be_registered_again_as_a_fresh_start(
         assert read(client, "/characters") == populated.answers["/characters"]
 
 
-def written_places(content: bytes, pages: list[int]) -> list[int]:
-    """Where something is written on these pages: zeros are mostly room to spare."""
-    return [
-        place
-        for page in pages
-        for place in range((page - 1) * PAGE, page * PAGE)
-        if content[place] or place % 97 == 0
-    ]
-
-
-def pages_of_indexes(file: Path) -> list[int]:
-    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
-        found = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE type = 'index' AND tbl_name <> 'entries'"
-        )
-        return [page for (page,) in found]
-
-
 @pytest.mark.parametrize("where", ["anywhere", "in an index"])
+@pytest.mark.parametrize("scene", ["values", "story"])
 def test_a_flipped_bit_never_gives_a_wrong_answer(
-    populated: Populated, tmp_path: Path, where: str
+    populated: Populated, story: Populated, tmp_path: Path, where: str, scene: str
 ) -> None:
-    chance = random.Random(20_260_101)
+    populated = story if scene == "story" else populated
     data_dir = populated.copy(tmp_path / "db")
     file = data_dir / "demo.db"
     fresh = tmp_path / "fresh.db"
     good = populated.good
-    pages = list(range(1, len(good) // PAGE + 1))
-    places = written_places(good, pages if where == "anywhere" else pages_of_indexes(file))
+    places = populated.places(indexes=where == "in an index")
     wrong: list[tuple[int, str, Any]] = []
     refused = 0
 
@@ -248,14 +236,12 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
         server.client("twin") as other,
     ):
         for _ in range(FLIPS):
-            place = chance.choice(places)
-            content = bytearray(good)
-            content[place] ^= 1 << chance.randrange(8)
+            place, content = populated.flipped(places)
             fresh.write_bytes(content)
             fresh.replace(file)
             # If it is open, this finds that it was replaced; then it is opened anew.
             client.get("/characters")
-            for path in reads():
+            for path in populated.paths:
                 answer = read(client, path)
                 refused += answer[0] == 503
                 if not populated.is_allowed(path, answer):
@@ -264,7 +250,7 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
         fresh.write_bytes(good)
         fresh.replace(file)
         wait_for(lambda: client.get("/characters").status_code == 200)
-        healed = {path: read(client, path) for path in reads()}
+        healed = {path: read(client, path) for path in populated.paths}
 
     assert healed == populated.answers
     assert refused

@@ -65,9 +65,9 @@ class Contents:
             [EntryRow(*row).verify() for row in found["taken"]],
             [KeyframeRow(*row).verify() for row in found["keyframes"]],
             [rows.ChatRow(*row).verify() for row in found["chats"]],
-            [rows.AliasRow(*row) for row in found["aliases"]],
+            [rows.AliasRow(*row).verify() for row in found["aliases"]],
             [rows.PlaceRow(*row).verify() for row in found["places"]],
-            [rows.FlipRow(*row) for row in found["flips"]],
+            [rows.FlipRow(*row).verify() for row in found["flips"]],
             [RequestRow(*row).verify() for row in found["requests"]],
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.store.contents import Contents, Rows, statements
+from tests.store.linked import check_lists
 from tests.store.retold import Retold
 from valuetracker.store import rows
 
@@ -36,6 +37,7 @@ def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
     _check_numbers(contents)
     _check_holders(contents)
     _check_revisions(contents, from_revision)
+    check_lists(contents)
     retold = Retold(contents)
     _check_subjects(contents, retold)
     _check_keys(contents, retold)
@@ -63,7 +65,7 @@ def _check_counts(contents: Contents) -> None:
     )
     for character in contents.characters:
         own = [row for row in contents.instances if row.character_id == character.id]
-        character.verify_instances(len(own))
+        character.verify_instances(own)
         assert not (character.gone and own)
     assert {row.character_id for row in contents.instances} <= {
         row.id for row in _present(contents.characters)

@@ -32,6 +32,7 @@ from valuetracker.store.entries import first_of, last_of
 from valuetracker.store.extension import Extension
 from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import delete_instance, put_instance
+from valuetracker.store.lists import subject_list
 from valuetracker.store.log import (
     Moment,
     character_at,
@@ -68,7 +69,7 @@ async def extension(tmp_path: Path) -> AsyncIterator[Extension]:
 
 
 async def sword_of(tx: Snapshot) -> HolderRow:
-    holder = await tx.find_any_holder("instance", "sword")
+    holder = await tx.find_any_instance("sword")
     assert holder is not None
     return holder
 
@@ -169,7 +170,9 @@ async def test_the_last_change_of_a_key_is_found_up_to_an_entry(extension: Exten
 
     async def after(until: int) -> Any:
         async def verb(tx: Snapshot) -> Any:
-            return (await state_until(tx, (await sword_of(tx)).number, until)).get("a")
+            sword = await sword_of(tx)
+            last = await subject_list(sword).last_up_to(tx, until)
+            return (await state_until(tx, sword.number, last)).get("a")
 
         record = await extension.read_result(verb)
         return None if record is None else (record.previous, record.after)
@@ -188,7 +191,7 @@ async def test_the_last_change_of_a_character_itself_is_found(extension: Extensi
         async def verb(tx: Snapshot) -> Any:
             character = await tx.find_any_character("arthur")
             assert character is not None
-            return await shape_at(tx, character.number, await find_moment(tx, at))
+            return await shape_at(tx, character, await find_moment(tx, at))
 
         record = await extension.read_result(verb)
         if record is None or record.after is None:
@@ -224,7 +227,7 @@ async def test_the_state_is_the_same_with_keyframes_and_without(
         return await tx.fetch_all(Statement("SELECT entry FROM {schema}.keyframes"))
 
     async def state(tx: Snapshot, at: int) -> Any:
-        return await state_at(tx, (await sword_of(tx)).number, await find_moment(tx, at))
+        return await state_at(tx, await sword_of(tx), await find_moment(tx, at))
 
     moments = range(len(expected))
     framed = [await extension.read_result(state, at) for at in moments]

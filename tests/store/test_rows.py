@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.entries import EntryRow, KeyframeRow, decode_records, encode_record
 from valuetracker.store.rows import (
+    AliasRow,
     CharacterRow,
     ChatRow,
     DataRow,
+    FlipRow,
     Head,
     HolderRow,
     PlaceRow,
@@ -22,26 +24,29 @@ from valuetracker.store.rows import (
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
-    Head(9, 8, 7, 6, 5, 4, 3, 2, identity="0123456789abcdef"),
-    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 0, 7),
+    Head(9, 8, 7, 6, 5, 4, 3, 2, 1, 10, identity="0123456789abcdef"),
+    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 9, 0, 7, 8),
     HolderRow(
         *(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT),
-        *(0, 3, 5, 6, 7, 1, 12345),
+        *(0, 3, 5, 6, 7, 8, 9, 1, 2, 12345),
     ),
     DataRow(2, "hp", "50", 13, 7, 8, 1),
-    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7),
-    PlaceRow(5, 4, "m1", "0", 6, 2, 7, "hash"),
-    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
-    KeyframeRow(2, 7 << 24, "hp\x1f7"),
+    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 9, 1, 2, 5, 6, 10),
+    PlaceRow(5, 4, "m1", "0", 6, 2, 7, 3, 8, "hash"),
+    FlipRow(5, 7, 2, 6),
+    AliasRow("old chat", 4),
+    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, 6, 5, 4, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
+    KeyframeRow(2, 7 << 24, "hp\x1f7", 12345),
 ]
 # The same where everything that may be missing is missing.
 BARE: list[Any] = [
-    CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 1, 0, 7),
+    CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 1, 9, 0, 7, 8),
     HolderRow(2, 12, "chat", "4", None, None, None, None, AT, AT),
     DataRow(2, "hp", None, 0, 7, 8, 1),
     ChatRow(4, 14, "chat", None, None, AT, AT),
     PlaceRow(5, 4, "m1", "0", 6, None),
-    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, ""),
+    FlipRow(5, 7, None),
+    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, 0, 0, 0, ""),
 ]
 # What is no column: what an entry is shown with stands in other rows, under their checksums,
 # and a part of a checksum is made with it.
@@ -58,6 +63,7 @@ BESIDE: dict[type, set[str]] = {
         "_indexes",
     },
     DataRow: {"content"},
+    PlaceRow: {"moved_before"},
 }
 
 
@@ -109,6 +115,27 @@ def test_a_sealed_row_verifies_and_an_altered_one_does_not(row: Any) -> None:
         for value in altered(getattr(sealed, name)):
             with pytest.raises(DatabaseDamaged):
                 replace(sealed, **{name: value}).verify()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_a_number_that_has_become_something_else_is_noticed(row: Any) -> None:
+    sealed = replace(row)
+    sealed.seal()
+
+    for name in columns_of(row):
+        if isinstance(getattr(sealed, name), int):
+            for value in (b"\x07", b"", 7.5, None):
+                with pytest.raises(DatabaseDamaged):
+                    replace(sealed, **{name: value}).verify()
+
+
+def test_a_row_that_is_whole_but_another_than_was_asked_for_is_noticed() -> None:
+    row = replace(ROWS[1])
+    row.seal()
+
+    assert row.verify_as(id="Seraphina.png", number=1) is row
+    with pytest.raises(DatabaseDamaged):
+        row.verify_as(id="Serapiona.png")
 
 
 @pytest.mark.parametrize("row", [CharacterRow(1, 1, "a", None, AT, AT), ROWS[2]], ids=name_of)
@@ -174,7 +201,7 @@ def test_changes_are_read_from_an_entry_as_they_were_put_in(records: list[Any]) 
 
 @given(st.dictionaries(KEYS, st.integers(0, 2**39)))
 def test_a_keyframe_is_read_as_it_was_made(revisions: dict[str, int]) -> None:
-    frame = KeyframeRow.of(1, 7 << 24, revisions.items())
+    frame = KeyframeRow.of(1, 7 << 24, revisions.items(), 5)
 
     assert frame.verify().revisions() == revisions
     assert frame.revisions() == revisions

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists, ChatNotFound
 from valuetracker.model import Branch, Lineage, Relative
 from valuetracker.names import ID_LENGTH
@@ -32,6 +31,7 @@ from valuetracker.store.entries import (
 )
 from valuetracker.store.holding import enter_chat, make_room
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.lists import put_in_place, subject_list, taken_list
 from valuetracker.store.log import chat_instances_at, find_moment, shape_at
 from valuetracker.store.queue import guard
 from valuetracker.store.replay import Replay, is_live
@@ -41,9 +41,6 @@ from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import make_chat
 from valuetracker.store.views import View, view_of
 
-SELECT_SOURCES = sql.entries("WHERE entries.subject = :subject ORDER BY entry")
-SELECT_TAKEN_SOURCES = sql.taken("WHERE entries.subject = :subject ORDER BY entry")
-
 
 async def take_over(tx: Ledger, chat: ChatRow, view: View) -> dict[str, str]:
     """Make a new chat a branch of another; the new ids of its instances, by the old."""
@@ -51,12 +48,12 @@ async def take_over(tx: Ledger, chat: ChatRow, view: View) -> dict[str, str]:
     places = await _take_places(tx, chat, view)
     takings: list[_Taking] = []
     for space in ROOMS:
-        room = await tx.find_holder(space, str(parent.number))
+        room = await tx.find_room(parent, space)
         if room is not None:
             target = await make_room(tx, chat, space)
             takings.append(_Taking(tx, room, target, chat, view, places))
     ids: dict[str, str] = {}
-    for former in await chat_instances_at(tx, parent.number, view.moment, in_story=True):
+    for former in await chat_instances_at(tx, parent, view.moment, in_story=True):
         record = former.record
         ids[record["id"]] = await _new_id(tx, record["id"])
         changes: list[Change] = []
@@ -96,7 +93,7 @@ async def _take_places(tx: Ledger, chat: ChatRow, view: View) -> dict[int, Place
             position = view.positions[old.place]
             place = PlaceRow(
                 head.next_number(), chat.number, old.message_id, old.swipe, old.seen, position,
-                old.written, old.hash,
+                old.written, hash=old.hash,
             )  # fmt: skip
             tx.rows.add_place(place)
             # Also of one that is hidden: it is known from here on.
@@ -109,7 +106,7 @@ async def _new_id(tx: Ledger, old: str) -> str:
     while True:
         ending = f"~{secrets.token_hex(4)}"
         new = old[: ID_LENGTH - len(ending)] + ending
-        if await tx.find_any_holder("instance", new) is None:
+        if await tx.find_any_instance(new) is None:
             return new
 
 
@@ -141,14 +138,15 @@ class _Taking:
         self._taken: list[EntryRow] = []
 
     async def take(self) -> None:
-        for statement in (SELECT_TAKEN_SOURCES, SELECT_SOURCES):
-            for row in await self._tx.fetch_all(statement, subject=self._old.number):
-                entry = EntryRow(*row).verify()
-                if self._view.takes(entry):
-                    self._copy(entry)
-                else:
-                    self._left[entry.entry] = entry
-        await self._tx.execute_many(sql.INSERT_TAKEN, self._taken)
+        for log in (taken_list(self._old), subject_list(self._old)):
+            async for chunk in log.oldest_first(self._tx):
+                await put_in_place(self._tx, chunk)
+                for entry in chunk:
+                    if self._view.takes(entry):
+                        self._copy(entry)
+                    else:
+                        self._left[entry.entry] = entry
+        await self._write()
         table = self._tx.rows.table(self._new.number)
         for key, last in self._last.items():
             anchored = int(key in self._anchored)
@@ -156,8 +154,22 @@ class _Taking:
             gone.seal()
             table.put(key, gone)
         if self._last:
+            self._new.known += len(self._last)
             self._tx.rows.values_touched(self._new.number)
             self._tx.put_holder(self._new)
+
+    async def _write(self) -> None:
+        """Write down what is taken over, each naming the one before it."""
+        places = {place.place: place for place in self._places.values()}
+        for copy in sorted(self._taken, key=_number):
+            copy.before, self._new.taken = self._new.taken, copy.entry
+            copy.seal()
+            if copy.place is not None and copy.place in places:
+                places[copy.place].entries += 1
+                self._tx.put_place(places[copy.place])
+        if self._taken:
+            self._tx.put_holder(self._new)
+            await self._tx.execute_many(sql.INSERT_TAKEN, self._taken)
 
     def _copy(self, entry: EntryRow) -> None:
         records: list[str] = []
@@ -182,9 +194,9 @@ class _Taking:
     def _take(self, entry: EntryRow, place: int | None, standing: int, records: list[str]) -> None:
         copy = EntryRow(
             entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place,
-            entry.effect, standing, BETWEEN_CHANGES.join(records),
+            entry.effect, standing, prior=0, before=0, earlier=0,
+            changes=BETWEEN_CHANGES.join(records),
         )  # fmt: skip
-        copy.seal()
         self._taken.append(copy)
 
     def _take_named(self, number: int) -> None:
@@ -245,6 +257,10 @@ def _place(item: tuple[int, Change]) -> int:
     return item[0]
 
 
+def _number(entry: EntryRow) -> int:
+    return entry.entry
+
+
 # The verbs
 
 
@@ -283,7 +299,7 @@ async def _view(tx: Ledger, parent: ChatRow, start: Start) -> View:
         return await view_of(tx, parent, row.revision, row.message_id)
     if start.revision is not None:
         moment = await find_moment(tx, start.revision)
-        shape = await shape_at(tx, parent.number, moment)
+        shape = await shape_at(tx, parent, moment)
         if shape is None or shape.after is None:
             raise ChatNotFound("The chat did not exist at that revision.")
         return await view_of(tx, parent, moment.revision)
@@ -301,12 +317,6 @@ async def begin_branch(
     return await take_over(tx, chat, view)
 
 
-SELECT_BRANCHES = Statement(
-    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats"
-    " WHERE parent = :parent AND gone = 0 ORDER BY place"
-)
-
-
 async def get_lineage(tx: Snapshot, chat_id: str) -> Lineage | None:
     chat = await tx.find_chat(chat_id)
     if chat is None:
@@ -315,15 +325,10 @@ async def get_lineage(tx: Snapshot, chat_id: str) -> Lineage | None:
     ancestors: list[Relative] = []
     child = chat
     while child.parent is not None:
-        row = await tx.fetch_one(sql.SELECT_CHAT_BY_NUMBER, number=child.parent)
-        if row is None:
-            break
-        parent = ChatRow(*row).verify()
+        parent = await tx.get_chat(child.parent)
         ancestors.append(_relative(parent.id, child))
         child = parent
-    branches = [
-        ChatRow(*row).verify() for row in await tx.fetch_all(SELECT_BRANCHES, parent=chat.number)
-    ]
+    branches = [each for each in await tx.list_chats() if each.parent == chat.number]
     return {
         "chatId": chat.id,
         "ancestors": ancestors,

@@ -54,10 +54,12 @@ async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -
         HolderRow(*row).verify()
         for row in await tx.fetch_all(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
     ]
-    character.verify_instances(len(instances))
+    character.verify_instances(instances)
     values: dict[int, list[DataRow]] = {instance.number: [] for instance in instances}
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHARACTER, character_id=character_id):
         value = DataRow(*row).verify()
+        if value.holder not in values:
+            raise DatabaseDamaged()
         values[value.holder].append(value)
     tx.etag = max([character.revision, *(instance.revision for instance in instances)])
     full: list[FullInstance] = []

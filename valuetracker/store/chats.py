@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import ChatExists, ChatNotFound, DatabaseDamaged
+from valuetracker.errors import ChatExists, ChatNotFound
 from valuetracker.model import Chat, OpenedChat, Reconciled, Success
 from valuetracker.store import statements as sql
 from valuetracker.store.branches import begin_branch
@@ -17,12 +17,12 @@ from valuetracker.store.chain import Name
 from valuetracker.store.changes import Change, ChangeChat, RemoveValue, SetValue
 from valuetracker.store.contents import contents_now, origin_record, state_record
 from valuetracker.store.data import removable_keys
-from valuetracker.store.entries import EntryRow
 from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.instances import removal_of
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import Reader
+from valuetracker.store.lists import subject_list
 from valuetracker.store.queue import count_operations
+from valuetracker.store.reader import Reader
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.rows import AliasRow, ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
@@ -30,10 +30,6 @@ from valuetracker.store.story import Turn, make_chat, turn_to
 from valuetracker.store.tags import chat_tag
 from valuetracker.store.views import view_of
 from valuetracker.store.work import sweep
-
-SELECT_CHATS = Statement(
-    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
-)
 
 
 async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
@@ -49,10 +45,7 @@ async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
 
 
 async def list_chats(tx: Snapshot) -> list[Chat]:
-    rows = [ChatRow(*row).verify() for row in await tx.fetch_all(SELECT_CHATS)]
-    if len(rows) != tx.head.chats:
-        raise DatabaseDamaged()
-    return [await chat_record(tx, row) for row in rows if row.archived_at is None]
+    return [await chat_record(tx, row) for row in await tx.list_chats() if row.archived_at is None]
 
 
 async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:
@@ -88,12 +81,19 @@ INSERT_SESSION = Statement(
 DELETE_ALIAS = Statement("DELETE FROM {schema}.aliases WHERE id = :id")
 
 
+async def _drop_alias(tx: Ledger, id: str) -> None:
+    """No chat is found by this former id any more."""
+    if await tx.fetch_one(sql.SELECT_ALIAS, id=id) is not None:
+        await tx.execute(DELETE_ALIAS, id=id)
+        (await tx.load_head()).aliases -= 1
+    tx.rows.forget_chat_ids()
+
+
 async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
     """The one load of a chat session; a chat comes into being with its first."""
     found = await tx.find_chat(chat_id)
     if found is not None and found.id != chat_id and opening.fresh:
-        await tx.execute(DELETE_ALIAS, id=chat_id)
-        tx.rows.forget_chat_ids()
+        await _drop_alias(tx, chat_id)
         found = None
     warnings: list[str] = []
     chat = await make_chat(tx, chat_id)
@@ -240,13 +240,13 @@ async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
         taken.id = f"\x7f{taken.number}"
         tx.rows.put_chat(taken)
         tx.rows.restructured.add(taken.number)
-    await tx.execute(DELETE_ALIAS, id=new_id)
-    tx.rows.aliases.append(AliasRow(chat.id, chat.number))
+    await _drop_alias(tx, new_id)
+    await tx.add_alias(AliasRow(chat.id, chat.number))
     chat.id, chat.updated_at = new_id, tx.now
     tx.rows.forget_chat_ids()
     revision = await tx.apply([ChangeChat(chat, "rename_chat")])
     # Every answer that names the chat is another now.
-    for holder in await tx.list_holders_of_chat(chat.number):
+    for holder in await tx.list_holders_of_chat(chat):
         holder.revision = revision
         tx.put_holder(holder)
     tx.touched_everything()
@@ -270,9 +270,7 @@ async def delete_chat(tx: Ledger, chat_id: str, purge: bool) -> Success:
     return {"success": True}
 
 
-SELECT_ENTRIES_TO_EMPTY = Statement(
-    f"SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries WHERE subject = :subject"
-)
+SELECT_ALIASES_OF_CHAT = Statement("SELECT id FROM {schema}.aliases WHERE chat = :chat")
 EMPTY_ENTRY = sql.update("entries", sql.ENTRIES, "entry", "changes", "checksum")
 PURGE_HOLDER = (
     Statement("DELETE FROM {schema}.data WHERE holder = :number"),
@@ -298,7 +296,7 @@ PURGE_CHAT = (
 async def _purge(tx: Ledger, chat: ChatRow) -> None:
     """Take a chat away with all that it held; of its revisions only the numbers stay."""
     head = await tx.load_head()
-    holders = await tx.list_holders_of_chat(chat.number)
+    holders = await tx.list_holders_of_chat(chat)
     changes: list[Change] = []
     for holder in holders:
         if holder.space == "instance":
@@ -307,19 +305,21 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
             changes += [RemoveValue(holder, key) for key in await removable_keys(tx, holder)]
     await tx.apply(changes)
     # Only what comes now is left of it in the log.
-    for subject in [chat.number, *(holder.number for holder in holders)]:
-        rows = await tx.fetch_all(SELECT_ENTRIES_TO_EMPTY, subject=subject)
-        entries = [EntryRow(*row).verify() for row in rows]
-        for entry in entries:
-            entry.changes = ""
-            entry.seal()
-        await tx.execute_many(EMPTY_ENTRY, entries)
+    subjects: list[ChatRow | HolderRow] = [chat, *holders]
+    for subject in subjects:
+        async for entries in subject_list(subject).newest_first(tx):
+            for entry in entries:
+                entry.changes = ""
+                entry.seal()
+            await tx.execute_many(EMPTY_ENTRY, entries)
     head.chats -= 1
+    head.aliases -= len(await tx.fetch_all(SELECT_ALIASES_OF_CHAT, chat=chat.number))
     chat.gone, chat.archived_at = 1, None
     revision = await tx.apply([ChangeChat(chat, "delete_chat")])
-    chat.floor = revision
+    chat.floor, chat.places, chat.checkpoints = revision, 0, 0
     for holder in holders:
         holder.floor, holder.unframed, holder.shaped = revision, 0, 0
+        holder.taken = holder.known = 0
         tx.put_holder(holder)
         for statement in PURGE_HOLDER:
             await tx.execute(statement, number=holder.number)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
 from valuetracker.model import Checkpoint, CheckpointListed, CheckpointSummary
 from valuetracker.store import statements as sql
-from valuetracker.store.log import Reader
+from valuetracker.store.reader import Reader
 from valuetracker.store.rows import ChatRow, Row, checksum
 
 READY, WAITING, FAILED = "ready", "waiting", "failed"
@@ -106,9 +107,6 @@ SELECT_OLDEST_NEEDED = Statement(
     FROM {{schema}}.checkpoints WHERE status = '{READY}'
     """
 )
-SELECT_LAST_NUMBER = Statement(
-    "SELECT number FROM {schema}.checkpoints WHERE chat = :chat ORDER BY number DESC LIMIT 1"
-)
 INSERT_CHECKPOINT = sql.insert("checkpoints", CHECKPOINTS)
 DELETE_CHECKPOINT = Statement(
     "DELETE FROM {schema}.checkpoints WHERE chat = :chat AND name = :name"
@@ -118,15 +116,16 @@ DELETE_CHECKPOINT = Statement(
 async def list_checkpoint_rows(tx: Reader, chat: ChatRow) -> list[CheckpointRow]:
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
     found = [CheckpointRow(*row).verify() for row in rows]
+    # Of a deleted one its number stays.
+    if [row.number for row in found] != list(range(1, chat.checkpoints + 1)):
+        raise DatabaseDamaged()
     return [row for row in found if row.status != DELETED]
 
 
 async def find_checkpoint_row(tx: Reader, chat: ChatRow, name: str) -> CheckpointRow | None:
     row = await tx.fetch_one(SELECT_CHECKPOINT, chat=chat.number, name=name)
-    return CheckpointRow(*row).verify() if row is not None else None
-
-
-async def next_number(tx: Reader, chat: ChatRow) -> int:
-    """One more than there have ever been."""
-    row = await tx.fetch_one(SELECT_LAST_NUMBER, chat=chat.number)
-    return 1 + (row[0] if row is not None else 0)
+    if row is not None:
+        return CheckpointRow(*row).verify()
+    # Whether that is so: its name is all that finds it.
+    await list_checkpoint_rows(tx, chat)
+    return None

@@ -43,14 +43,14 @@ from valuetracker.store.checkpoint_rows import (
     CheckpointRow,
     find_checkpoint_row,
     list_checkpoint_rows,
-    next_number,
 )
 from valuetracker.store.contents import Contents, contents_at, contents_now, contents_of
 from valuetracker.store.history import ChatTexts, chat_differences
 from valuetracker.store.holding import enter_chat, expect_chat
 from valuetracker.store.ledger import Answer, Ledger
-from valuetracker.store.log import Moment, Reader, find_moment
+from valuetracker.store.log import Moment, find_moment
 from valuetracker.store.queue import guard
+from valuetracker.store.reader import Reader
 from valuetracker.store.restore import restore_chat_to, restore_view
 from valuetracker.store.rooms import ROOMS, split_key
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, content_sum, values_record
@@ -77,7 +77,7 @@ class Wish:
 
 async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint | Answer:
     chat = await _enter(tx, chat_id)
-    number = await next_number(tx, chat)
+    number = chat.checkpoints + 1
     name = wish.name if wish.name is not None else await _free_name(tx, chat, number)
     if await find_checkpoint_row(tx, chat, name) is not None:
         raise CheckpointExists()
@@ -93,11 +93,21 @@ async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint 
     except OperationsPending:
         if not wish.when_ready:
             raise
+        await _count(tx, chat)
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
         return Answer(202, {"name": name, "status": WAITING})
     await _make(tx, chat, row, wish.lorebook)
+    await _count(tx, chat)
     return row.record()
+
+
+async def _count(tx: Ledger, chat: ChatRow) -> None:
+    """One more than there have ever been."""
+    chat.checkpoints += 1
+    # The chat changes without a revision: whoever keeps its row sees that by the head.
+    (await tx.load_head()).next_place()
+    tx.put_chat(chat)
 
 
 async def _free_name(tx: Ledger, chat: ChatRow, number: int) -> str:
@@ -174,13 +184,16 @@ async def measure_now(tx: Ledger, chat: ChatRow) -> Measure:
     """The same as `_measure` of what is there now, without looking at every value."""
     rows = await tx.fetch_all(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
     holders = [HolderRow(*row).verify() for row in rows]
+    chat.verify_holders(holders)
     keys = {holder.space: holder.keys for holder in holders if holder.space in ROOMS}
     instances = [holder for holder in holders if holder.space == "instance"]
     room = next((holder for holder in holders if holder.space == "series"), None)
     values = {}
     if room is not None:
         rows = await tx.fetch_all(sql.SELECT_VALUES, holder=room.number)
-        values = values_record([DataRow(*row).verify() for row in rows])
+        stored = [DataRow(*row).verify() for row in rows]
+        room.verify_values(stored)
+        values = values_record(stored)
     series = _series(values)
     counts: RowCounts = {
         "data": keys.get("chat", 0),
@@ -204,7 +217,7 @@ async def _measure(tx: Reader, chat: ChatRow, contents: Contents) -> Measure:
     }
     lines: list[tuple[str, str, int, int]] = []
     for space in ROOMS:
-        room = await tx.find_any_holder(space, str(chat.number))
+        room = await tx.find_room(chat, space)
         if room is not None:
             lines.append(_line(room, contents.rooms[space]))
     for holder, instance in zip(contents.holders, contents.instances, strict=True):

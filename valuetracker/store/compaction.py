@@ -7,22 +7,18 @@ back is gone, and so are the changes that had not taken effect by then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from valuetracker.engine.statement import Statement
 from valuetracker.model import Compaction, moment
 from valuetracker.store import statements as sql
 from valuetracker.store.checkpoint_rows import SELECT_OLDEST_NEEDED
-from valuetracker.store.entries import (
-    BETWEEN_CHANGES,
-    FLIPPABLE,
-    EntryRow,
-    decode_records,
-    encode_record,
-)
+from valuetracker.store.entries import BETWEEN_CHANGES, FLIPPABLE, EntryRow, encode_record
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import Moment, find_moment, state_at
+from valuetracker.store.lists import log_list, taken_list
+from valuetracker.store.log import find_moment, revision_of_time, state_until
 from valuetracker.store.rows import Head
 
 
@@ -34,37 +30,38 @@ class Keep:
     days: float | None = None
 
 
-# The last entry of every subject up to the cutoff.
-SELECT_LAST_ENTRIES = Statement(
-    f"""
-    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries WHERE entry IN (
-        SELECT max(entry) FROM {{schema}}.entries WHERE entry <= :until GROUP BY subject
-    ) ORDER BY entry
-    """
-)
-
-# How many entries are counted at once.
-CHUNK = 1_000
-
-SELECT_FOLDED = Statement(
-    """
-    SELECT entry, changes FROM {schema}.entries
-    WHERE entry > :since AND entry <= :until ORDER BY entry LIMIT :count
-    """
-)
 DELETE_ENTRIES = Statement("DELETE FROM {schema}.entries WHERE entry <= :until")
-# A branch whose own beginning was folded needs nothing of what it took over.
-DELETE_TAKEN = Statement(
-    """
-    DELETE FROM {schema}.taken
-    WHERE subject IN (SELECT subject FROM {schema}.entries WHERE entry <= :until)
-    """
-)
+SELECT_SUBJECTS_OF_TAKEN = Statement("SELECT DISTINCT subject FROM {schema}.taken")
+DELETE_TAKEN = Statement("DELETE FROM {schema}.taken WHERE subject = :subject")
 DELETE_KEYFRAMES = Statement("DELETE FROM {schema}.keyframes WHERE entry <= :until")
 
-SELECT_REVISION_BEFORE = Statement(
-    "SELECT entry FROM {schema}.entries WHERE at <= :at ORDER BY entry DESC LIMIT 1"
-)
+
+@dataclass(slots=True)
+class Folded:
+    """What is about to be folded."""
+
+    # How many changes there are.
+    changes: int = 0
+    # Of each subject its last entry, in the order of those, without what it says.
+    last: dict[int, EntryRow] = field(default_factory=dict)
+    # How many entries are anchored to each place.
+    places: Counter[int] = field(default_factory=Counter)
+
+    def add(self, entry: EntryRow) -> None:
+        self.changes += sum(1 for record in entry.records if record.op != "base")
+        self.last.pop(entry.subject, None)
+        self.last[entry.subject] = _without_changes(entry)
+        self.add_place(entry)
+
+    def add_place(self, entry: EntryRow) -> None:
+        if entry.place is not None:
+            self.places[entry.place] += 1
+
+
+def _without_changes(entry: EntryRow) -> EntryRow:
+    entry.changes = ""
+    entry.forget_records()
+    return entry
 
 
 async def compact(tx: Ledger, keep: Keep) -> Compaction:
@@ -77,47 +74,56 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     if cutoff <= head.oldest:
         return {"oldest": head.oldest, "removed": 0}
     at = await find_moment(tx, cutoff)
-    bases, kept = await _bases(tx, at)
-    before = await _count(tx, at)
-    await tx.execute(DELETE_TAKEN, until=at.entry)
+    folded = Folded()
+    async for chunk in (await log_list(tx)).oldest_first(tx, until=at.entry):
+        for entry in chunk:
+            folded.add(entry)
+    bases, kept = await _bases(tx, folded)
+    await _let_go(tx, folded)
     await tx.execute(DELETE_ENTRIES, until=at.entry)
     await tx.execute(DELETE_KEYFRAMES, until=at.entry)
     await tx.execute_many(sql.INSERT_ENTRY, bases)
     await tx.set_oldest(cutoff)
-    return {"oldest": cutoff, "removed": max(before - kept, 0)}
+    return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
 
-async def _count(tx: Ledger, at: Moment) -> int:
-    """How many changes there are up to then."""
-    count = since = 0
-    while True:
-        rows = await tx.fetch_all(SELECT_FOLDED, since=since, until=at.entry, count=CHUNK)
-        for entry, changes in rows:
-            since = entry
-            count += sum(1 for record in decode_records(changes) if record.op != "base")
-        if len(rows) < CHUNK:
-            return count
+async def _let_go(tx: Ledger, folded: Folded) -> None:
+    """A branch whose own beginning is folded needs nothing of what it took over."""
+    for (subject,) in await tx.fetch_all(SELECT_SUBJECTS_OF_TAKEN):
+        if subject in folded.last:
+            holder = await tx.get_holder(subject)
+            async for chunk in taken_list(holder).newest_first(tx):
+                for entry in chunk:
+                    folded.add_place(entry)
+            holder.taken = 0
+            tx.put_holder(holder)
+            await tx.execute(DELETE_TAKEN, subject=subject)
+    # Places of a chat that was purged are gone, and those of no chat are not counted.
+    for number, place in (await tx.load_places(folded.places)).items():
+        if place.chat:
+            place.entries -= folded.places[number]
+            tx.put_place(place)
 
 
-async def _bases(tx: Ledger, at: Moment) -> tuple[list[EntryRow], int]:
-    """For every subject that was there, its state in place of the last entry it had."""
+async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
+    """
+    For every subject its state, in place of the last entry it had.
+
+    Also where there is none: what comes after it names it.
+    """
     bases: list[EntryRow] = []
     kept = 0
-    last: EntryRow | None = None
-    for row in await tx.fetch_all(SELECT_LAST_ENTRIES, until=at.entry):
-        entry = last = EntryRow(*row).verify()
-        state = await state_at(tx, entry.subject, at)
+    for entry in folded.last.values():
+        state = await state_until(tx, entry.subject, entry.entry)
         records = [record for record in state.values() if record.after is not None]
         kept += sum(1 for record in records if record.op != "base")
-        if records:
-            records.sort(key=lambda record: record.place)
-            bases.append(_base(entry, [_base_record(r.key, r.place, r.after) for r in records]))
-    if last is not None and (not bases or bases[-1].entry != last.entry):
-        # Nothing is left of it, but it says when the state was.
-        bases.append(_base(last, []))
+        records.sort(key=lambda record: record.place)
+        bases.append(_base(entry, [_base_record(r.key, r.place, r.after) for r in records]))
+    prior = 0
     for base in bases:
         # What is folded is one moment, that of the last of it.
         base.at = bases[-1].at
+        base.prior, prior = prior, base.entry
         base.seal()
     return bases, kept
 
@@ -129,7 +135,7 @@ def _base_record(key: str, place: int, after: str | None) -> str:
 def _base(entry: EntryRow, records: list[str]) -> EntryRow:
     entry.changes = BETWEEN_CHANGES.join(records)
     entry.place, entry.effect, entry.standing = None, 1, FLIPPABLE
-    entry.seal()
+    entry.before = entry.earlier = 0
     return entry
 
 
@@ -142,5 +148,5 @@ async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:
     except OverflowError:
         # Longer than there has been time: everything is kept.
         return head.oldest
-    row = await tx.fetch_one(SELECT_REVISION_BEFORE, at=moment(since))
-    return EntryRow.revision_of(row[0]) if row is not None else head.oldest
+    revision = await revision_of_time(tx, moment(since))
+    return revision if revision is not None else head.oldest

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import MessageNotFound
+from valuetracker.errors import DatabaseDamaged, MessageNotFound
 from valuetracker.model import ChatState, FullInstance
 from valuetracker.store import statements as sql
 from valuetracker.store.checkpoint_rows import list_checkpoint_rows
@@ -21,7 +21,6 @@ from valuetracker.store.instances import full_former, instance_record
 from valuetracker.store.log import (
     At,
     Moment,
-    Reader,
     chat_instances_at,
     check_not_purged,
     find_moment,
@@ -30,6 +29,7 @@ from valuetracker.store.log import (
     values_at,
 )
 from valuetracker.store.queue import count_operations
+from valuetracker.store.reader import Reader
 from valuetracker.store.replay import Counts, Replay
 from valuetracker.store.rooms import ROOMS
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, values_record
@@ -69,9 +69,12 @@ async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
         HolderRow(*row).verify()
         for row in await tx.fetch_all(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
     ]
+    chat.verify_holders(holders)
     values: dict[int, list[DataRow]] = {holder.number: [] for holder in holders}
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHAT, chat=chat.number):
         value = DataRow(*row).verify()
+        if value.holder not in values:
+            raise DatabaseDamaged()
         values[value.holder].append(value)
     contents = Contents()
     for holder in holders:
@@ -89,10 +92,10 @@ async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
 async def contents_at(tx: Reader, chat: ChatRow, moment: Moment) -> Contents:
     contents = Contents()
     for space in ROOMS:
-        room = await tx.find_any_holder(space, str(chat.number))
+        room = await tx.find_room(chat, space)
         if room is not None:
             contents.rooms[space] = former_values_record(await values_at(tx, room, moment))
-    former = await chat_instances_at(tx, chat.number, moment)
+    former = await chat_instances_at(tx, chat, moment)
     contents.instances = [full_former(each) for each in former]
     contents.holders = [each.holder for each in former]
     return contents
@@ -108,10 +111,10 @@ async def contents_of(tx: Reader, view: View) -> Contents:
     replay = Replay(tx)
     contents = Contents()
     for space in ROOMS:
-        room = await tx.find_any_holder(space, str(view.chat.number))
+        room = await tx.find_room(view.chat, space)
         if room is not None:
             contents.rooms[space] = await replayed_values(tx, replay, room, view.counts)
-    for former in await chat_instances_at(tx, view.chat.number, view.moment, in_story=True):
+    for former in await chat_instances_at(tx, view.chat, view.moment, in_story=True):
         data = await replayed_values(tx, replay, former.holder, view.counts)
         contents.instances.append({"instance": former.record, "data": data})
         contents.holders.append(former.holder)
@@ -129,8 +132,10 @@ async def replayed_records(
     tx: Reader, replay: Replay, holder: HolderRow, counts: Counts
 ) -> list[Record]:
     found: list[Record] = []
-    for row in await tx.fetch_all(sql.SELECT_ROWS_OF_HOLDER, holder=holder.number):
-        data = DataRow(*row).verify()
+    rows = await tx.fetch_all(sql.SELECT_ROWS_OF_HOLDER, holder=holder.number)
+    stored = [DataRow(*row).verify() for row in rows]
+    holder.verify_rows(stored)
+    for data in stored:
         replayed = await replay.replay(holder.number, data.key, data.last, counts)
         if replayed.value is not None:
             place = replayed.sources[0].record.place or data.place
@@ -155,7 +160,7 @@ async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatSta
         if chat is None:
             return None
         check_not_purged(chat, moment)
-        shape = await shape_at(tx, chat.number, moment)
+        shape = await shape_at(tx, chat, moment)
         if shape is None or shape.after is None:
             return None
         state = await state_record(tx, chat, await contents_at(tx, chat, moment))

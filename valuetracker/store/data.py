@@ -31,14 +31,14 @@ from valuetracker.values import canonical
 async def find_holder(tx: Snapshot, target: Target) -> HolderRow | None:
     """What is read from, also if it is gone; its ETag is then that of its end."""
     if target.space == "instance":
-        return await tx.find_any_holder("instance", target.id)
+        return await tx.find_any_instance(target.id)
     chat = await tx.find_any_chat(target.id)
     if chat is None:
         tx.etag = 0
         return None
     tx.depends_on(chat_tag(chat.number))
     tx.etag = chat.revision
-    return await tx.find_any_holder(target.space, str(chat.number))
+    return await tx.find_room(chat, target.space)
 
 
 async def list_values(tx: Snapshot, target: Target, at: At | None = None) -> Values:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import orjson
 
-from valuetracker.store.rows import Row
+from valuetracker.store.rows import PlaceRow, Row, content_sum
 
 # An entry's number is its revision, shifted, plus its place among those of the revision.
 REVISION_BITS = 24
@@ -102,6 +102,10 @@ class EntryRow(Row):
     place: int | None
     effect: int
     standing: int
+    # The entry before it in the log, of its subject, and in its chat; 0 if there is none.
+    prior: int
+    before: int
+    earlier: int
     changes: str
     checksum: int = 0
     # Of the subject: `character`, `chat`, or the space of a holder, and its id.
@@ -126,6 +130,9 @@ class EntryRow(Row):
             self.place,
             self.effect,
             self.standing,
+            self.prior,
+            self.before,
+            self.earlier,
             self.changes,
         )
 
@@ -144,6 +151,10 @@ class EntryRow(Row):
             self._records = decode_records(self.changes)
         return self._records
 
+    def forget_records(self) -> None:
+        """What it says is another now, or of no interest."""
+        self._records = self._indexes = None
+
     def indexes(self, key: str) -> list[int]:
         """Where in it a key is spoken of, the last first."""
         if self._indexes is None:
@@ -151,6 +162,11 @@ class EntryRow(Row):
             for index, record in enumerate(self.records):
                 self._indexes.setdefault(record.key, []).insert(0, index)
         return self._indexes.get(key, [])
+
+    def stands_at(self, place: PlaceRow) -> None:
+        """Take over what its place says."""
+        self.anchor_chat, self.position = place.chat, place.position
+        self.message_id, self.swipe = place.message_id, place.swipe
 
     @property
     def is_flippable(self) -> bool:
@@ -182,11 +198,20 @@ def entry_checksum(
     place: int | None,
     effect: int,
     standing: int,
+    prior: int,
+    before: int,
+    earlier: int,
     changes: str,
 ) -> int:
     return crc32(
-        f"{entry}\0{subject}\0{at}\0{actor}\0{chat}\0{place}\0{effect}\0{standing}\0{changes}".encode()
+        f"{entry}\0{subject}\0{at}\0{actor}\0{chat}\0{place}\0{effect}\0{standing}\0"
+        f"{prior}\0{before}\0{earlier}\0{changes}".encode()
     )
+
+
+def record_sum(holder: int, key: str, after: str | None) -> int:
+    """What a value, or as the empty key a holder itself, adds to the digest of a keyframe."""
+    return content_sum(holder, key, after) if after is not None else 0
 
 
 @dataclass(slots=True)
@@ -196,17 +221,21 @@ class KeyframeRow(Row):
     holder: int
     entry: int
     keys: str
+    # The exclusive or of the sums of what it stands for.
+    digest: int = 0
     checksum: int = 0
 
     def _sum(self) -> int:
-        return crc32(f"{self.holder}\0{self.entry}\0{self.keys}".encode())
+        return crc32(f"{self.holder}\0{self.entry}\0{self.digest}\0{self.keys}".encode())
 
     @classmethod
-    def of(cls, holder: int, entry: int, revisions: Iterable[tuple[str, int]]) -> KeyframeRow:
+    def of(
+        cls, holder: int, entry: int, revisions: Iterable[tuple[str, int]], digest: int
+    ) -> KeyframeRow:
         keys = BETWEEN_CHANGES.join(
             f"{encode_name(key)}{BETWEEN_FIELDS}{revision}" for key, revision in revisions
         )
-        frame = cls(holder, entry, keys)
+        frame = cls(holder, entry, keys, digest)
         frame.seal()
         return frame
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from valuetracker.engine.statement import Statement
 from valuetracker.errors import RevisionUnknown
 from valuetracker.model import FeedChange, FeedEvent
-from valuetracker.store import statements as sql
-from valuetracker.store.entries import EntryRow, Record, first_of, last_of
-from valuetracker.store.history import FIRST_CHUNK, anchor_record, chunk_after
+from valuetracker.store.entries import EntryRow, Record, first_of
+from valuetracker.store.history import anchor_record
+from valuetracker.store.lists import log_list, put_in_place
 from valuetracker.store.log import check_not_compacted
+from valuetracker.store.naming import put_names
 from valuetracker.store.rooms import shown_key
 from valuetracker.store.snapshot import Snapshot
 
@@ -68,32 +68,24 @@ class Filter:
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
 
-SELECT_NEXT = Statement(
-    "SELECT entry FROM {schema}.entries WHERE entry >= :since ORDER BY entry LIMIT 1"
-)
-SELECT_ENTRIES_BETWEEN = sql.entries("WHERE entry BETWEEN :since AND :until ORDER BY entry")
-
-
 async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
     """The revisions after `since`, with their entries, at most so many; fewer if they are large."""
     check_since(tx.head.revision, since)
     check_not_compacted(tx.head, since)
+    log = await log_list(tx)
     revisions: list[Revision] = []
-    size, chunk = 0, FIRST_CHUNK
-    while len(revisions) < count and size <= AT_ONCE_BYTES:
-        # Numbers may have been skipped; there is nothing to tell of those.
-        row = await tx.fetch_one(SELECT_NEXT, since=first_of(since + 1))
-        if row is None:
-            break
-        first = EntryRow.revision_of(row[0])
-        since = first + min(chunk, count - len(revisions)) - 1
-        rows = await tx.fetch_all(
-            SELECT_ENTRIES_BETWEEN, since=first_of(first), until=last_of(since)
-        )
-        entries = [EntryRow(*row).verify() for row in rows]
-        read = sum(len(entry.changes) for entry in entries)
-        revisions += by_revision(entries)
-        size, chunk = size + read, chunk_after(chunk, read)
+    size = 0
+    async for entries in log.oldest_first(tx, first_of(since + 1)):
+        await put_in_place(tx, entries)
+        await put_names(tx, entries)
+        for entry in entries:
+            if not revisions or revisions[-1].revision != entry.revision:
+                # Only now the one before is known to be whole.
+                if len(revisions) == count or size > AT_ONCE_BYTES:
+                    return revisions
+                revisions.append(Revision(entry.revision, []))
+            revisions[-1].entries.append(entry)
+            size += len(entry.changes)
     return revisions
 
 

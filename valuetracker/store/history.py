@@ -8,44 +8,28 @@ from typing import Any
 
 import orjson
 
-from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
 from valuetracker.model import Difference, History, HistoryItem
-from valuetracker.store import statements as sql
 from valuetracker.store.entries import EntryRow, Record, encode_name, last_of
+from valuetracker.store.lists import EntryList, chat_list, put_in_place, subject_list
 from valuetracker.store.log import (
     At,
     Moment,
-    Reader,
     chat_instances_at,
     find_moment,
     instance_record,
     state_until,
     values_at,
 )
+from valuetracker.store.naming import put_names
+from valuetracker.store.reader import Reader
 from valuetracker.store.replay import Replay
 from valuetracker.store.rooms import ROOMS, shown_key
 from valuetracker.store.rows import ChatRow, HolderRow
 from valuetracker.store.snapshot import Snapshot
 
-# How many entries are read at once, at first and at the most: they may be large.
-FIRST_CHUNK = 4
-CHUNK = 256
-CHUNK_BYTES = 1024 * 1024
 # A page whose values have come to this many bytes ends there, however many were asked for.
 PAGE_BYTES = 16 * 1024 * 1024
-
-_RANGE = "entry BETWEEN :since AND :until AND strpos(changes, :needle) > 0 ORDER BY entry"
-
-
-def _pages(scope: str, order: str) -> Statement:
-    """The entries of a scope that may speak of what is asked for."""
-    postgres = f"WHERE entries.{scope} = :scope AND {_RANGE} {order} LIMIT :count"
-    return sql.entries(postgres.replace("strpos", "instr"), postgres)
-
-
-PAGES = {
-    (scope, order): _pages(scope, order) for scope in ("subject", "chat") for order in ("", "DESC")
-}
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,10 +54,12 @@ class Page:
 
 async def list_history(tx: Snapshot, instance_id: str, page: Page) -> History:
     first, last = await _bounds(tx, page)
-    holder = await tx.find_any_holder("instance", instance_id)
+    holder = await tx.find_any_instance(instance_id)
     if holder is None:
         return {"items": [], "next": None}
-    return await _list(tx, "subject", holder.number, page, first, last)
+    if page.key is not None and page.descending:
+        return await _page(tx, _changes_of_key(tx, holder, page, first, last), page)
+    return await _page(tx, _changes(tx, subject_list(holder), page, first, last), page)
 
 
 async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
@@ -82,23 +68,25 @@ async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
     chat = await tx.find_chat(chat_id)
     if chat is None:
         return {"items": [], "next": None}
-    return await _list(tx, "chat", chat.number, page, first, last)
+    changes = _changes(tx, await chat_list(tx, chat), page, first, last)
+    return await _page(tx, changes, page, in_chat=True)
 
 
-async def _list(
-    tx: Snapshot, scope: str, number: int, page: Page, first: int, last: int
-) -> History:
+Changes = AsyncIterator[tuple[EntryRow, int, Record]]
+
+
+async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = False) -> History:
     replay = Replay(tx)
     items: list[HistoryItem] = []
     cursor: Cursor | None = None
     size = 0
-    async for entry, index, record in _changes(tx, scope, number, page, first, last):
+    async for entry, index, record in changes:
         # One more than asked for, to know whether there is a next page.
         if len(items) == page.limit or size > PAGE_BYTES:
             assert cursor is not None
             return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
         item = await _item(tx, replay, entry, index, record)
-        if scope == "chat":
+        if in_chat:
             item["chatId"] = entry.chat_id
         items.append(item)
         # What it was before is about as large as what it became.
@@ -107,49 +95,61 @@ async def _list(
     return {"items": items, "next": None}
 
 
-def chunk_after(count: int, size: int) -> int:
-    """How many entries to read next, after so many of this size."""
-    return max(1, count // 4) if size > CHUNK_BYTES else min(CHUNK, count * 4)
-
-
-async def _changes(
-    tx: Snapshot, scope: str, number: int, page: Page, first: int, last: int
-) -> AsyncIterator[tuple[EntryRow, int, Record]]:
+async def _changes(tx: Snapshot, log: EntryList, page: Page, first: int, last: int) -> Changes:
     """The changes of a page and after it, in its order."""
-    statement = PAGES[scope, "DESC" if page.descending else ""]
-    # `base` is what was folded: a state, not something that happened. An empty text is
-    # found nowhere by one engine and everywhere by the other.
-    needle = encode_name(page.key) if page.key is not None else "\x1f"
+    needle = encode_name(page.key) if page.key is not None else ""
     if page.cursor is not None:
         first, last = (
             (first, min(last, page.cursor.entry))
             if page.descending
             else (max(first, page.cursor.entry), last)
         )
-    count = FIRST_CHUNK
-    while True:
-        rows = await tx.fetch_all(
-            statement, scope=number, since=first, until=last, needle=needle, count=count
-        )
-        size = 0
-        for row in rows:
-            entry = EntryRow(*row).verify()
-            size += len(entry.changes)
+    chunks = log.newest_first if page.descending else log.oldest_first
+    async for chunk in chunks(tx, first, last):
+        wanted = [entry for entry in chunk if needle in entry.changes]
+        await put_in_place(tx, wanted)
+        await put_names(tx, wanted)
+        for entry in wanted:
             numbered = list(enumerate(entry.records))
             for index, record in reversed(numbered) if page.descending else numbered:
-                if record.op != "base" and _is_wanted(page, entry, index, record):
+                if _is_wanted(page, entry, index, record):
                     yield entry, index, record
-        if len(rows) < count:
-            return
-        count = chunk_after(count, size)
-        if page.descending:
-            last = rows[-1][0] - 1
-        else:
-            first = rows[-1][0] + 1
+
+
+async def _changes_of_key(
+    tx: Snapshot, holder: HolderRow, page: Page, first: int, last: int
+) -> Changes:
+    """The same of one key, newest first: each change names the one before it."""
+    assert page.key is not None
+    replay = Replay(tx)
+    row = await tx.find_value(holder, page.key)
+    revision = row.last if row is not None else 0
+    if page.cursor is not None:
+        last = min(last, page.cursor.entry)
+        # Where the last page ended: what comes after it need not be passed again.
+        at_cursor = EntryRow.revision_of(page.cursor.entry)
+        ended = await replay.own_entries(holder.number, at_cursor)
+        if any(entry.indexes(page.key) for entry in ended):
+            revision = min(revision, at_cursor)
+    while revision > tx.head.oldest and last_of(revision) >= first:
+        entries = await replay.own_entries(holder.number, revision)
+        await put_names(tx, entries)
+        previous: int | None = None
+        for entry in entries:
+            for index in entry.indexes(page.key):
+                record = entry.records[index]
+                previous = record.previous
+                if first <= entry.entry <= last and _is_wanted(page, entry, index, record):
+                    yield entry, index, record
+        if previous is None and (entries or not holder.taken):
+            raise DatabaseDamaged()
+        # A branch begins where it has no entries of its own any more.
+        revision = previous or 0
 
 
 def _is_wanted(page: Page, entry: EntryRow, index: int, record: Record) -> bool:
-    if page.key is not None and record.key != page.key:
+    # `base` is what was folded: a state, not something that happened.
+    if record.op == "base" or (page.key is not None and record.key != page.key):
         return False
     if page.cursor is None or entry.entry != page.cursor.entry:
         return True
@@ -209,19 +209,21 @@ async def _before(
         if earlier.key == record.key:
             return earlier.after
     if not record.key:
-        state = await state_until(tx, entry.subject, entry.entry - 1)
+        state = await state_until(tx, entry.subject, entry.before)
         return state[""].after if "" in state else None
     oldest = (await tx.load_head()).oldest
     revision = entry.revision
     while revision:
-        previous = 0
-        for other in await replay.entries(entry.subject, revision, oldest):
+        previous: int | None = None
+        for other in await replay.entries(entry.subject, revision):
             for each in reversed(other.records):
                 if each.key == record.key:
                     previous = each.previous
                     if other.entry < entry.entry and other.effect:
                         return each.after
-        revision = previous if revision > oldest else 0
+        if previous is None and revision > oldest:
+            raise DatabaseDamaged()
+        revision = previous or 0 if revision > oldest else 0
     return None
 
 
@@ -246,7 +248,7 @@ async def diff_instance(
 ) -> list[Difference]:
     """What differs: the keys of `start` in their order, then those that came."""
     moments = await _moments(tx, start, end)
-    holder = await tx.find_any_holder("instance", instance_id)
+    holder = await tx.find_any_instance(instance_id)
     if holder is None:
         return []
     before, after = [await _texts(tx, holder, moment) for moment in moments]
@@ -285,11 +287,11 @@ async def _chat_texts(tx: Snapshot, chat: ChatRow, moment: Moment) -> ChatTexts:
     """All values of a chat then: those of its rooms, then those of its instances."""
     texts: ChatTexts = {}
     for space in ROOMS:
-        room = await tx.find_any_holder(space, str(chat.number))
+        room = await tx.find_room(chat, space)
         if room is not None:
             for key, text in (await _texts(tx, room, moment)).items():
                 texts[space, None, key] = text
-    for each in await chat_instances_at(tx, chat.number, moment):
+    for each in await chat_instances_at(tx, chat, moment):
         for record in each.values:
             texts["instance", each.record["id"], record.key] = record.after or ""
     return texts

@@ -54,7 +54,7 @@ async def enter_chat(tx: Ledger, chat_id: str) -> ChatRow | None:
 
 
 async def find_room(tx: Ledger, chat: ChatRow, space: str) -> HolderRow | None:
-    return await tx.find_holder(space, str(chat.number))
+    return await tx.find_room(chat, space)
 
 
 async def expect(
@@ -68,7 +68,7 @@ async def expect(
             row = (await tx.load_rows(holder, [key]))[key]
             tx.expect(row.revision if row is not None else 0)
     elif target.space == "instance":
-        found = holder or await tx.find_any_holder("instance", target.id)
+        found = holder or await tx.find_any_instance(target.id)
         tx.expect(found.revision if found is not None else 0)
     else:
         await expect_chat(tx, target.id)
@@ -82,7 +82,7 @@ async def expect_chat(tx: Ledger, chat_id: str) -> None:
 
 async def make_room(tx: Ledger, chat: ChatRow, space: str) -> HolderRow:
     """One of the rooms of a chat, made if it is needed for the first time."""
-    holder = await tx.find_any_holder(space, str(chat.number))
+    holder = await tx.find_room(chat, space)
     if holder is None:
         holder = await tx.add_holder(space, chat)
     return holder

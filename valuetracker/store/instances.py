@@ -18,11 +18,11 @@ from valuetracker.store.ledger import Ledger
 from valuetracker.store.log import (
     At,
     FormerInstance,
-    Reader,
     find_moment,
     former_values_record,
     instance_at,
 )
+from valuetracker.store.reader import Reader
 from valuetracker.store.rows import DataRow, HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import make_chat, unanchor
@@ -69,7 +69,7 @@ async def list_instances(
     else:
         character = await tx.find_character(character_id)
         if character is not None:
-            character.verify_instances(len(found))
+            character.verify_instances(found)
     # The chat is looked at last, when the rows are known to be right and all there.
     if chat_id is not None:
         chat = await tx.find_chat(chat_id)
@@ -81,7 +81,7 @@ async def get_instance(tx: Snapshot, instance_id: str, at: At | None = None) -> 
     if at is not None:
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
-        holder = await tx.find_any_holder("instance", instance_id)
+        holder = await tx.find_any_instance(instance_id)
         former = await instance_at(tx, holder, moment) if holder is not None else None
         if former is None:
             raise InstanceNotFound()

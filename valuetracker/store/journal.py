@@ -118,7 +118,7 @@ class Journal(Shapes):
             if flippable and place.position is None:
                 await self._store_dormant(holder, chat, place, changes, head)
                 return
-        entry = await self._log.enter(number, holder.space, holder.id, holder, chat, place)
+        entry = await self._log.enter(holder, holder.space, chat, place)
         self._touch_holder(holder, chat, head.revision)
         table = self._rows.values[number]
         rows, revision = table.rows, head.revision
@@ -138,6 +138,8 @@ class Journal(Shapes):
                     holder.keys -= 1
                     head.keys -= 1
                     place_of_row = old.place
+            else:
+                holder.known += 1
             if flippable:
                 anchored = 1
             if value is None:
@@ -198,6 +200,8 @@ class Journal(Shapes):
                 previous, anchored, place = old.last, old.anchored, old.place
                 if old.value is not None:
                     digest ^= old.content
+            else:
+                holder.known += 1
             if not place:
                 place = head.next_place()
                 holder.keys += 1
@@ -229,9 +233,7 @@ class Journal(Shapes):
         """Keep what was asked for at a hidden place; no value changes."""
         self.live = False
         self.logged = True
-        entry = await self._log.enter(
-            holder.number, holder.space, holder.id, holder, chat, place, effect=0
-        )
+        entry = await self._log.enter(holder, holder.space, chat, place, effect=0)
         table = self._rows.values[holder.number]
         for change in changes:
             key = change.key
@@ -241,6 +243,7 @@ class Journal(Shapes):
             old = table.rows[key]
             if old is None:
                 old = DataRow(holder.number, key, None, 0, 0, 0, 1)
+                holder.known += 1
             entry.records.append(encode_record(key, change.op, old.last, 0, None, operand))
             row = DataRow(holder.number, key, old.value, old.place, old.revision, head.revision, 1)
             row.seal()

@@ -18,7 +18,7 @@ Whatever one verb applies is one revision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -40,7 +40,15 @@ from valuetracker.store.changes import NO_CONTEXT, Change, Context
 from valuetracker.store.entries import EntryRow
 from valuetracker.store.journal import Journal
 from valuetracker.store.requests import Requests
-from valuetracker.store.rows import CharacterRow, ChatRow, DataRow, Head, HolderRow, PlaceRow
+from valuetracker.store.rows import (
+    AliasRow,
+    CharacterRow,
+    ChatRow,
+    DataRow,
+    Head,
+    HolderRow,
+    PlaceRow,
+)
 from valuetracker.store.tags import Tag
 from valuetracker.store.targets import Target
 from valuetracker.store.working import WorkingSet
@@ -229,21 +237,21 @@ class Ledger:
         assert head is not None
         return head
 
+    async def settle(self) -> None:
+        """Have rows and log say all that was applied."""
+        await self._write_pending()
+
     async def find_character(self, character_id: str) -> CharacterRow | None:
         found = await self._rows.find_character(character_id)
         return found if found is not None and not found.gone else None
 
-    async def find_holder(self, space: str, id: str) -> HolderRow | None:
-        """A holder that is there."""
-        found = await self._rows.find_holder(space, id)
+    async def find_instance(self, instance_id: str) -> HolderRow | None:
+        found = await self._rows.find_holder("instance", instance_id)
         return found if found is not None and not found.gone else None
 
-    async def find_instance(self, instance_id: str) -> HolderRow | None:
-        return await self.find_holder("instance", instance_id)
-
-    async def find_any_holder(self, space: str, id: str) -> HolderRow | None:
-        """A holder that is or was there."""
-        return await self._rows.find_holder(space, id)
+    async def find_any_instance(self, instance_id: str) -> HolderRow | None:
+        """An instance that is or was there."""
+        return await self._rows.find_holder("instance", instance_id)
 
     async def find_any_character(self, character_id: str) -> CharacterRow | None:
         return await self._rows.find_character(character_id)
@@ -255,7 +263,7 @@ class Ledger:
         """The instances of a character, in the order in which they came into being."""
         return await self._rows.list_instances_of(character_id)
 
-    async def list_holders_of_chat(self, chat: int) -> list[HolderRow]:
+    async def list_holders_of_chat(self, chat: ChatRow) -> list[HolderRow]:
         """What a chat holds: its rooms, and the instances that are bound to it."""
         return await self._rows.list_holders_of_chat(chat)
 
@@ -289,6 +297,20 @@ class Ledger:
 
     async def load_chain(self, chat: int) -> Chain:
         return await self._rows.load_chain(chat)
+
+    async def list_places(self, chat: ChatRow) -> list[PlaceRow]:
+        """All places of a chat that were ever seen, as they are now."""
+        return list((await self._rows.load_chain(chat.number)).places.values())
+
+    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]:
+        return await self._rows.load_places(numbers)
+
+    async def find_room(self, chat: ChatRow, space: str) -> HolderRow | None:
+        """One of the rooms of a chat, if it was ever needed."""
+        holder = await self._rows.find_holder(space, str(chat.number))
+        if (holder is not None) != chat.has_room(space):
+            raise DatabaseDamaged()
+        return holder
 
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         await self._write_pending()
@@ -427,6 +449,8 @@ class Ledger:
             None, None, self.now, self.now,
         )  # fmt: skip
         self.put_holder(holder)
+        chat.add_room(space)
+        self._rows.chats.put(chat.number, chat)
         return holder
 
     def put_holder(self, holder: HolderRow) -> None:
@@ -442,6 +466,14 @@ class Ledger:
         self._head_moved = True
         self._rows.put_chat(chat)
         self._rows.restructured.add(chat.number)
+
+    async def add_alias(self, alias: AliasRow) -> None:
+        """A chat will have another id, and be found by this one, too."""
+        alias.seal()
+        self.clean = False
+        self._head_moved = True
+        (await self.load_head()).aliases += 1
+        self._rows.aliases.append(alias)
 
     def put_place(self, place: PlaceRow) -> None:
         """A place has changed without moving."""

@@ -9,32 +9,35 @@ A holder's state is found from the keyframe before the moment and the entries si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
-from valuetracker.engine import Row
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import Compacted, DatabaseDamaged, RevisionUnknown
 from valuetracker.model import Character, Instance
 from valuetracker.store import statements as sql
-from valuetracker.store.entries import EntryRow, KeyframeRow, Record, first_of, last_of
-from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow
+from valuetracker.store.entries import (
+    EntryRow,
+    KeyframeRow,
+    Record,
+    first_of,
+    last_of,
+    record_sum,
+)
+from valuetracker.store.lists import (
+    CHUNK,
+    LOG,
+    OF_SUBJECT,
+    back,
+    subject_list,
+    taken_list,
+)
+from valuetracker.store.reader import Reader
+from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow, verify_members
 
 # A revision, or a time as the API writes times.
 At = int | str
-
-
-class Reader(Protocol):
-    """What both kinds of transaction can do."""
-
-    async def load_head(self) -> Head: ...
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]: ...
-    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None: ...
-    async def chat_id(self, number: int | None) -> str | None: ...
-    async def find_any_holder(self, space: str, id: str) -> HolderRow | None: ...
-    async def find_any_character(self, character_id: str) -> CharacterRow | None: ...
-    async def find_chat(self, chat_id: str) -> ChatRow | None: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,23 +52,35 @@ class Moment:
 
 
 # Backwards from the newest: the clock may have been set back, the revisions never are.
-SELECT_MOMENT_OF_TIME = Statement(
-    "SELECT entry FROM {schema}.entries WHERE at <= :at ORDER BY entry DESC LIMIT 1"
-)
+SELECT_LAST_UP_TO_TIME = sql.entries("WHERE at <= :at ORDER BY entry DESC LIMIT 1")
 
 
 async def find_moment(tx: Reader, at: At) -> Moment:
     head = await tx.load_head()
     if isinstance(at, str):
-        row = await tx.fetch_one(SELECT_MOMENT_OF_TIME, at=at)
+        found = await revision_of_time(tx, at)
         # Below the oldest only what was last then is left; it stood for all up to there.
-        revision = max(EntryRow.revision_of(row[0]), head.oldest) if row is not None else 0
+        revision = max(found, head.oldest) if found is not None else 0
     else:
         if at > head.revision:
             raise RevisionUnknown(f"The latest revision is {head.revision}.", current=head.revision)
         revision = at
     check_not_compacted(head, revision)
     return Moment(revision)
+
+
+async def revision_of_time(tx: Reader, at: str) -> int | None:
+    """The highest revision that was made up to a time."""
+    row = await tx.fetch_one(SELECT_LAST_UP_TO_TIME, at=at)
+    entry = EntryRow(*row).verify() if row is not None else None
+    number = entry.entry if entry is not None else 0
+    head = await tx.load_head()
+    if number != head.entry:
+        # The one after it is of later; one whose time has changed since would be that one.
+        after = await tx.fetch_one(LOG.next, until=number)
+        if after is None or EntryRow(*after).verify().prior != number:
+            raise DatabaseDamaged()
+    return entry.revision if entry is not None else None
 
 
 def check_not_compacted(head: Head, revision: int) -> None:
@@ -84,15 +99,6 @@ SELECT_KEYFRAME = Statement(
     f"""
     SELECT {sql.names(sql.KEYFRAMES)} FROM {{schema}}.keyframes
     WHERE holder = :holder AND entry <= :until ORDER BY entry DESC LIMIT 1
-    """
-)
-
-# Of the log alone, without names: the state is asked for by number.
-SELECT_EFFECTS = Statement(
-    f"""
-    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries
-    WHERE subject = :subject AND entry BETWEEN :since AND :until AND effect = 1
-    ORDER BY entry DESC
     """
 )
 
@@ -115,41 +121,47 @@ SELECT_EFFECTS_IN = Statement(
 )
 
 
-async def state_at(tx: Reader, number: int, moment: Moment) -> dict[str, Record]:
+async def state_at(tx: Reader, holder: HolderRow, moment: Moment) -> dict[str, Record]:
     """
     What each key of a holder was then, also those that were gone.
 
     The empty key is the holder itself.
     """
-    return await state_until(tx, number, moment.entry)
+    until = await subject_list(holder).last_up_to(tx, moment.entry)
+    return await state_until(tx, holder.number, until)
 
 
 async def state_until(tx: Reader, number: int, until: int) -> dict[str, Record]:
-    """The same up to an entry."""
+    """The same up to an entry, which must be one of its own, or 0."""
     state: dict[str, Record] = {}
+    if not until:
+        return state
     row = await tx.fetch_one(SELECT_KEYFRAME, holder=number, until=until)
     frame = KeyframeRow(*row).verify() if row is not None else None
     since = frame.entry + 1 if frame is not None else 0
-    _collect(state, await tx.fetch_all(SELECT_EFFECTS, subject=number, since=since, until=until))
+    async for chunk in back(tx, OF_SUBJECT, number, until, since, CHUNK):
+        _collect(state, chunk)
     if frame is None:
         return state
     head = await tx.load_head()
-    pointers = {key: rev for key, rev in frame.revisions().items() if key not in state}
+    # Also of keys that changed since: the keyframe is checked as a whole.
+    pointers = frame.revisions()
     if pointers:
         ranges = [_range(revision, head, until) for revision in sorted(set(pointers.values()))]
         framed: dict[str, Record] = {}
-        _collect(
-            framed,
-            await tx.fetch_all(
-                SELECT_EFFECTS_IN,
-                subject=number,
-                ranges=orjson.dumps(list(dict.fromkeys(ranges))).decode(),
-            ),
+        rows = await tx.fetch_all(
+            SELECT_EFFECTS_IN,
+            subject=number,
+            ranges=orjson.dumps(list(dict.fromkeys(ranges))).decode(),
         )
+        _collect(framed, [OF_SUBJECT.read(row, number) for row in rows])
         for key in pointers:
             if key not in framed:
                 raise DatabaseDamaged()
-            state[key] = framed[key]
+            frame.digest ^= record_sum(number, key, framed[key].after)
+            state.setdefault(key, framed[key])
+    if frame.digest:
+        raise DatabaseDamaged()
     return state
 
 
@@ -160,17 +172,18 @@ def _range(revision: int, head: Head, until: int) -> tuple[int, int]:
     return (first_of(revision), min(last_of(revision), until))
 
 
-def _collect(state: dict[str, Record], rows: list[Row]) -> None:
+def _collect(state: dict[str, Record], entries: list[EntryRow]) -> None:
     """Take the last record of each key, from entries that come newest first."""
-    for row in rows:
-        for record in reversed(EntryRow(*row).verify().records):
-            state.setdefault(record.key, record)
+    for entry in entries:
+        if entry.effect:
+            for record in reversed(entry.records):
+                state.setdefault(record.key, record)
 
 
 async def values_at(tx: Reader, holder: HolderRow, moment: Moment) -> list[Record]:
     """What each key of a holder was then, in the order of the keys then."""
     check_not_purged(holder, moment)
-    return present_values(await state_at(tx, holder.number, moment))
+    return present_values(await state_at(tx, holder, moment))
 
 
 def present_values(state: dict[str, Record]) -> list[Record]:
@@ -199,7 +212,7 @@ class FormerInstance:
 async def instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerInstance | None:
     """An instance as it was then, with its values; None if it was not there."""
     check_not_purged(holder, moment)
-    state = await state_at(tx, holder.number, moment)
+    state = await state_at(tx, holder, moment)
     shape = state.get("")
     if shape is None or shape.after is None:
         return None
@@ -208,28 +221,19 @@ async def instance_at(tx: Reader, holder: HolderRow, moment: Moment) -> FormerIn
     return FormerInstance(holder, shape.place, record, stored["chat"], present_values(state))
 
 
-SELECT_TAKEN_SHAPES = sql.taken(
-    """
-    WHERE entries.subject = :subject AND entries.chat = :chat AND entry <= :until
-    ORDER BY entry DESC
-    """
-)
-
-
 async def taken_instance_at(
     tx: Reader, holder: HolderRow, moment: Moment, chat: int
 ) -> FormerInstance | None:
     """An instance of a branch as it was then in the parent, from what was taken over."""
-    for row in await tx.fetch_all(
-        SELECT_TAKEN_SHAPES, subject=holder.number, chat=chat, until=moment.entry
-    ):
-        for record in reversed(EntryRow(*row).verify().records):
-            if not record.key:
-                if record.after is None:
-                    return None
-                stored = orjson.loads(record.after)
-                shown = await instance_record(tx, stored)
-                return FormerInstance(holder, record.place, shown, stored["chat"], [])
+    async for chunk in taken_list(holder).newest_first(tx, 0, moment.entry):
+        for entry in chunk:
+            for record in reversed(entry.records) if entry.chat == chat else ():
+                if not record.key:
+                    if record.after is None:
+                        return None
+                    stored = orjson.loads(record.after)
+                    shown = await instance_record(tx, stored)
+                    return FormerInstance(holder, record.place, shown, stored["chat"], [])
     return None
 
 
@@ -248,32 +252,19 @@ async def instance_record(tx: Reader, stored: dict[str, Any]) -> Instance:
     return record
 
 
-SELECT_LAST_EFFECT = Statement(
-    f"""
-    SELECT {sql.names(sql.ENTRIES)} FROM {{schema}}.entries
-    WHERE subject = :subject AND entry <= :until AND effect = 1
-    ORDER BY entry DESC LIMIT 1
-    """
-)
-
-
-async def shape_at(tx: Reader, number: int, moment: Moment) -> Record | None:
+async def shape_at(tx: Reader, subject: CharacterRow | ChatRow, moment: Moment) -> Record | None:
     """The last change of a character or a chat itself up to then."""
-    until = moment.entry
-    while True:
-        row = await tx.fetch_one(SELECT_LAST_EFFECT, subject=number, until=until)
-        if row is None:
-            return None
-        entry = EntryRow(*row).verify()
-        shapes = [record for record in entry.records if not record.key]
-        if shapes:
-            return shapes[-1]
-        until = entry.entry - 1
+    async for chunk in subject_list(subject).newest_first(tx, 0, moment.entry):
+        for entry in chunk:
+            shapes = [record for record in entry.records if not record.key]
+            if shapes:
+                return shapes[-1]
+    return None
 
 
 async def character_at(tx: Reader, character_id: str, moment: Moment) -> Character | None:
     row = await tx.find_any_character(character_id)
-    shape = await shape_at(tx, row.number, moment) if row is not None else None
+    shape = await shape_at(tx, row, moment) if row is not None else None
     if shape is None or shape.after is None:
         return None
     record: Character = orjson.loads(shape.after)
@@ -289,11 +280,18 @@ SELECT_MEMBERS = Statement(
 )
 
 
-async def members_at(tx: Reader, parent: int, moment: Moment) -> list[FormerInstance]:
-    """What ever belonged to a character or a chat, as far as it was there then."""
+async def _members(tx: Reader, parent: CharacterRow | ChatRow) -> list[HolderRow]:
+    """What ever belonged to a character or a chat."""
+    rows = await tx.fetch_all(SELECT_MEMBERS, parent=parent.number)
+    holders = [HolderRow(*row).verify() for row in rows]
+    verify_members(parent, (holder.number for holder in holders))
+    return holders
+
+
+async def _members_at(tx: Reader, members: list[HolderRow], moment: Moment) -> list[FormerInstance]:
+    """The same, as far as it was there then."""
     found: list[FormerInstance] = []
-    for row in await tx.fetch_all(SELECT_MEMBERS, parent=parent):
-        holder = HolderRow(*row).verify()
+    for holder in members:
         if moment.revision >= holder.floor:
             former = await instance_at(tx, holder, moment)
             if former is not None:
@@ -306,30 +304,30 @@ async def instances_at(tx: Reader, character_id: str, moment: Moment) -> list[Fo
     character = await tx.find_any_character(character_id)
     if character is None:
         return []
-    members = await members_at(tx, character.number, moment)
+    members = await _members_at(tx, await _members(tx, character), moment)
     # It may have gone to another character by then.
     return [each for each in members if each.record["characterId"] == character_id]
 
 
 async def chat_instances_at(
-    tx: Reader, chat: int, moment: Moment, in_story: bool = False
+    tx: Reader, chat: ChatRow, moment: Moment, in_story: bool = False
 ) -> list[FormerInstance]:
     """
     The instances that were bound to a chat then.
 
     In the story of a branch, what it took over happened to itself.
     """
-    members = await members_at(tx, chat, moment)
+    holders = await _members(tx, chat)
+    members = await _members_at(tx, holders, moment)
     if in_story:
-        for row in await tx.fetch_all(SELECT_MEMBERS, parent=chat):
-            holder = HolderRow(*row).verify()
+        for holder in holders:
             if holder.origin is not None:
                 # Only what was before its own log began.
-                state = await state_at(tx, holder.number, moment)
+                state = await state_at(tx, holder, moment)
                 former = None
                 if "" not in state:
-                    former = await taken_instance_at(tx, holder, moment, chat)
+                    former = await taken_instance_at(tx, holder, moment, chat.number)
                 if former is not None:
                     members.append(former)
         members.sort(key=lambda former: former.place)
-    return [each for each in members if each.chat == chat]
+    return [each for each in members if each.chat == chat.number]

@@ -14,33 +14,32 @@ from valuetracker.store.entries import (
     KeyframeRow,
     entry_checksum,
     first_of,
+    record_sum,
 )
-from valuetracker.store.rows import ChatRow, HolderRow, PlaceRow
+from valuetracker.store.rows import CharacterRow, ChatRow, HolderRow, PlaceRow
 from valuetracker.store.working import WorkingSet
 
 # After how many changes of a holder a keyframe is written, or after as many as it has keys.
 FRAME_CHANGES = 64
 
+Subject = CharacterRow | HolderRow | ChatRow
+
 
 class OpenEntry:
     """The entry that is being written: changes of one subject at one place."""
 
-    __slots__ = ("chat", "effect", "holder", "id", "place", "records", "space", "subject")
+    __slots__ = ("chat", "effect", "place", "records", "space", "subject")
 
     def __init__(
         self,
-        subject: int,
+        subject: Subject,
         space: str,
-        id: str,
-        holder: HolderRow | None,
         chat: ChatRow | None,
         place: PlaceRow | None,
         effect: int,
     ) -> None:
         self.subject = subject
         self.space = space
-        self.id = id
-        self.holder = holder
         self.chat = chat
         self.place = place
         self.effect = effect
@@ -78,10 +77,8 @@ class LogWriter:
 
     async def enter(
         self,
-        subject: int,
+        subject: Subject,
         space: str,
-        id: str,
-        holder: HolderRow | None,
         chat: ChatRow | None,
         place: PlaceRow | None = None,
         effect: int = 1,
@@ -90,13 +87,13 @@ class LogWriter:
         entry = self._open
         if (
             entry is None
-            or entry.subject != subject
+            or entry.subject is not subject
             or entry.place is not place
             or entry.effect != effect
             or entry.chat is not chat
         ):
             await self.close()
-            entry = self._open = OpenEntry(subject, space, id, holder, chat, place, effect)
+            entry = self._open = OpenEntry(subject, space, chat, place, effect)
         return entry
 
     async def close(self) -> None:
@@ -108,28 +105,32 @@ class LogWriter:
         assert head is not None
         number = first_of(head.revision) + self._sequence
         self._sequence += 1
-        chat = entry.chat.number if entry.chat is not None else None
-        place = entry.place
-        anchor = place.place if place is not None else None
-        changes = BETWEEN_CHANGES.join(entry.records)
-        actor = self._context.actor
+        subject, chat, place = entry.subject, entry.chat, entry.place
         row = EntryRow(
-            number, entry.subject, self._now, actor, chat, anchor, entry.effect, FLIPPABLE, changes,
-            entry_checksum(
-                number, entry.subject, self._now, actor, chat, anchor, entry.effect, FLIPPABLE,
-                changes,
-            ),
-            entry.space, entry.id, entry.chat.id if entry.chat is not None else None,
+            number, subject.number, self._now, self._context.actor,
+            chat.number if chat is not None else None,
+            place.place if place is not None else None,
+            entry.effect, FLIPPABLE,
+            prior=head.entry, before=subject.entry, earlier=chat.told if chat is not None else 0,
+            changes=BETWEEN_CHANGES.join(entry.records),
+            space=entry.space, id=subject.id, chat_id=chat.id if chat is not None else None,
         )  # fmt: skip
+        row.seal()
+        head.entry = subject.entry = number
+        self._rows.put_subject(subject)
+        if chat is not None:
+            chat.told = number
+            self._rows.chats.put(chat.number, chat)
         if place is not None:
-            row.anchor_chat, row.position = place.chat, place.position
-            row.message_id, row.swipe = place.message_id, place.swipe
+            row.stands_at(place)
+            if place.chat:
+                place.entries += 1
+                self._rows.places.put(place.place, place)
         self._entries.append(row)
-        holder = entry.holder
-        if holder is not None and entry.effect:
-            if is_frame_due(holder, len(entry.records)):
-                await self._rows.list_rows(holder)
-            self._framed(holder, number, len(entry.records))
+        if isinstance(subject, HolderRow) and entry.effect:
+            if is_frame_due(subject, len(entry.records)):
+                await self._rows.list_rows(subject)
+            self._framed(subject, number, len(entry.records))
 
     def _framed(self, holder: HolderRow, entry: int, changes: int) -> None:
         """Count changes of a holder, and write a keyframe if one is due."""
@@ -142,21 +143,30 @@ class LogWriter:
             for row in self._rows.values[holder.number].rows.values()
             if row is not None and row.value is not None
         ]
+        digest = holder.digest
         if holder.shaped:
             revisions.append(("", holder.shaped))
-        self._keyframes.append(KeyframeRow.of(holder.number, entry, revisions))
+            shape = holder.text() if not holder.gone else None
+            digest ^= record_sum(holder.number, "", shape)
+        self._keyframes.append(KeyframeRow.of(holder.number, entry, revisions, digest))
 
     def add_plain(self, holder: HolderRow, revision: int, records: list[str]) -> None:
         """An entry by itself: unanchored changes of a holder that is in no chat."""
+        head = self._rows.head
+        assert head is not None
         number, subject = first_of(revision), holder.number
+        prior, before = head.entry, holder.entry
+        head.entry = holder.entry = number
         self._framed(holder, number, len(records))
         self._sequence = 1
         changes = BETWEEN_CHANGES.join(records)
         actor, now = self._context.actor, self._now
-        checksum = entry_checksum(number, subject, now, actor, None, None, 1, FLIPPABLE, changes)
+        checksum = entry_checksum(
+            number, subject, now, actor, None, None, 1, FLIPPABLE, prior, before, 0, changes
+        )
         row = EntryRow(
-            number, subject, now, actor, None, None, 1, FLIPPABLE, changes, checksum,
-            holder.space, holder.id,
+            number, subject, now, actor, None, None, 1, FLIPPABLE, prior, before, 0, changes,
+            checksum, holder.space, holder.id,
         )  # fmt: skip
         self._entries.append(row)
 

@@ -18,7 +18,7 @@ from valuetracker.errors import OperationsPending
 from valuetracker.model import Operation, OperationCounts
 from valuetracker.store import statements as sql
 from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import Reader
+from valuetracker.store.reader import Reader
 from valuetracker.store.rows import ChatRow, Row, checksum
 
 ACTIVE = ("pending", "in_progress", "retrying")

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from valuetracker.errors import ValueTrackerError
+from valuetracker.errors import DatabaseDamaged, ValueTrackerError
 from valuetracker.store import statements as sql
 from valuetracker.store.entries import (
     BASES,
@@ -24,18 +24,17 @@ from valuetracker.store.entries import (
     first_of,
     last_of,
 )
-from valuetracker.store.log import Reader
+from valuetracker.store.lists import OF_SUBJECT, TAKEN, entries_of_revision, put_in_place
 from valuetracker.store.operations import ABSENT, apply_operation
+from valuetracker.store.reader import Reader
 from valuetracker.values import canonical
 
-SELECT_ENTRIES_OF = sql.entries(
-    "WHERE entries.subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
-)
+SELECT_BASES_OF = sql.entries("WHERE subject = :subject AND entry <= :until")
 SELECT_TAKEN_OF = sql.taken(
-    "WHERE entries.subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
+    "WHERE subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
 )
-SELECT_ENTRY = sql.entries("WHERE entry = :entry AND entries.subject = :subject")
-SELECT_TAKEN = sql.taken("WHERE entry = :entry AND entries.subject = :subject")
+SELECT_ENTRY = sql.entries("WHERE entry = :entry AND subject = :subject")
+SELECT_TAKEN = sql.taken("WHERE entry = :entry AND subject = :subject")
 
 Counts = Callable[[EntryRow], bool]
 
@@ -73,7 +72,9 @@ class Replay:
 
     def __init__(self, tx: Reader) -> None:
         self._tx = tx
-        self._read: dict[tuple[int, int], list[EntryRow]] = {}
+        # By revision and subject; what was folded stands as revision 0.
+        self._revisions: dict[int, dict[int, list[EntryRow]]] = {}
+        self._taken: dict[tuple[int, int], list[EntryRow]] = {}
         self._single: dict[tuple[int, int], EntryRow | None] = {}
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
@@ -81,8 +82,8 @@ class Replay:
         oldest = (await self._tx.load_head()).oldest
         revision = last
         while revision:
-            previous = 0
-            for entry in await self.entries(holder, revision, oldest):
+            previous: int | None = None
+            for entry in await self.entries(holder, revision):
                 for index in entry.indexes(key):
                     record = entry.records[index]
                     previous = record.previous
@@ -91,29 +92,55 @@ class Replay:
                     elif record.operand is not None:
                         # However often it has flipped since.
                         previous = int(record.operand)
+            if previous is None and revision > oldest:
+                # Something spoke of it there. Of what was folded, only values are left.
+                raise DatabaseDamaged()
             # What was folded has no past: it names none.
-            revision = previous
+            revision = previous or 0
 
-    async def entries(self, holder: int, revision: int, oldest: int) -> list[EntryRow]:
+    async def entries(self, holder: int, revision: int) -> list[EntryRow]:
         """What a revision did to a holder, newest first."""
+        # Not of its own log, so taken over with the number it had.
+        return await self.own_entries(holder, revision) or await self._taken_of(holder, revision)
+
+    async def own_entries(self, holder: int, revision: int) -> list[EntryRow]:
+        """What a revision did to a holder by its own log, newest first."""
+        oldest = (await self._tx.load_head()).oldest
         if revision <= oldest:
-            since, until = 0, last_of(oldest)
-        else:
+            return await self._folded(holder, oldest)
+        known = self._revisions.get(revision)
+        if known is None:
+            known = self._revisions[revision] = {}
+            entries = await entries_of_revision(self._tx, revision)
+            await put_in_place(self._tx, entries)
+            for entry in reversed(entries):
+                known.setdefault(entry.subject, []).append(entry)
+        return known.get(holder, [])
+
+    async def _folded(self, holder: int, oldest: int) -> list[EntryRow]:
+        """What lies below the oldest was folded into one entry."""
+        known = self._revisions.setdefault(0, {})
+        if holder not in known:
+            rows = await self._tx.fetch_all(SELECT_BASES_OF, subject=holder, until=last_of(oldest))
+            known[holder] = [OF_SUBJECT.read(row, holder) for row in rows]
+        return known[holder]
+
+    async def _taken_of(self, holder: int, revision: int) -> list[EntryRow]:
+        if (holder, revision) not in self._taken:
             since, until = first_of(revision), last_of(revision)
-        if (holder, revision) not in self._read:
             rows = await self._tx.fetch_all(
-                SELECT_ENTRIES_OF, subject=holder, since=since, until=until
+                SELECT_TAKEN_OF, subject=holder, since=since, until=until
             )
-            if not rows:
-                # Not of its own log, so taken over with the number it had.
-                rows = await self._tx.fetch_all(
-                    SELECT_TAKEN_OF,
-                    subject=holder,
-                    since=first_of(revision),
-                    until=last_of(revision),
-                )
-            self._read[holder, revision] = [EntryRow(*row).verify() for row in rows]
-        return self._read[holder, revision]
+            entries = [TAKEN.read(row, holder) for row in rows]
+            links = [entry.before for entry in entries]
+            # What was once taken over and what was folded since is there as a whole.
+            if not entries or links[:-1] != [entry.entry for entry in entries[1:]]:
+                raise DatabaseDamaged()
+            if links[-1] >= since:
+                raise DatabaseDamaged()
+            await put_in_place(self._tx, entries)
+            self._taken[holder, revision] = entries
+        return self._taken[holder, revision]
 
     async def _sources(
         self, holder: int, key: str, last: int, counts: Counts
@@ -164,7 +191,12 @@ class Replay:
             row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
             if row is None:
                 row = await self._tx.fetch_one(SELECT_TAKEN, entry=number, subject=holder)
-            self._single[holder, number] = EntryRow(*row).verify() if row is not None else None
+            entry = EntryRow(*row).verify() if row is not None else None
+            if entry is not None:
+                await put_in_place(self._tx, [entry])
+            elif EntryRow.revision_of(number) > (await self._tx.load_head()).oldest:
+                raise DatabaseDamaged()
+            self._single[holder, number] = entry
         return self._single[holder, number]
 
     async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:

@@ -46,16 +46,15 @@ from valuetracker.store.queue import guard
 from valuetracker.store.replay import Replay, Source
 from valuetracker.store.rooms import ROOMS
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow
-from valuetracker.store.story import SELECT_POSITION_AT
 from valuetracker.store.targets import instance as instance_target
-from valuetracker.store.views import View
+from valuetracker.store.views import View, positions_at
 
 
 async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:
     present = await tx.find_instance(instance_id)
     await tx.enter_holder(present)
     moment = await find_moment(tx, revision)
-    holder = await tx.find_any_holder("instance", instance_id)
+    holder = await tx.find_any_instance(instance_id)
     former = await instance_at(tx, holder, moment) if holder is not None else None
     if former is None:
         raise InstanceNotFound("The instance did not exist at that revision.")
@@ -89,7 +88,7 @@ async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
     if chat is None:
         raise ChatNotFound()
     moment = await find_moment(tx, revision)
-    shape = await shape_at(tx, chat.number, moment)
+    shape = await shape_at(tx, chat, moment)
     if shape is None or shape.after is None:
         raise ChatNotFound("The chat did not exist at that revision.")
     await expect_chat(tx, chat_id)
@@ -102,11 +101,11 @@ async def restore_chat_to(
 ) -> Restored:
     restoration = Restoration(tx, moment)
     for space in ROOMS:
-        room = await tx.find_holder(space, str(chat.number))
+        room = await tx.find_room(chat, space)
         if room is not None:
             values = await values_at(tx, room, moment)
             await restoration.restore_values(room, values, chat.number)
-    await restoration.restore_instances(chat, await chat_instances_at(tx, chat.number, moment))
+    await restoration.restore_instances(chat, await chat_instances_at(tx, chat, moment))
     return await restoration.finish(dry_run)
 
 
@@ -116,11 +115,11 @@ async def restore_view(tx: Ledger, view: View, dry_run: bool = False) -> Restore
     restoration = Restoration(tx, view.moment, view)
     replay = Replay(tx)
     for space in ROOMS:
-        room = await tx.find_holder(space, str(chat.number))
+        room = await tx.find_room(chat, space)
         if room is not None:
             values = await replayed_records(tx, replay, room, view.counts)
             await restoration.restore_values(room, values, chat.number)
-    then = await chat_instances_at(tx, chat.number, view.moment, in_story=True)
+    then = await chat_instances_at(tx, chat, view.moment, in_story=True)
     for former in then:
         former.values = await replayed_records(tx, replay, former.holder, view.counts)
     await restoration.restore_instances(chat, then)
@@ -185,7 +184,7 @@ class Restoration:
     async def restore_instances(self, chat: ChatRow, then: list[FormerInstance]) -> None:
         """The instances of a chat: those it had then, and none that were made since."""
         ids = {former.holder.id for former in then}
-        for holder in await self._tx.list_holders_of_chat(chat.number):
+        for holder in await self._tx.list_holders_of_chat(chat):
             if holder.space == "instance" and holder.id not in ids:
                 await self._leave_chat(holder)
         for former in then:
@@ -221,8 +220,7 @@ class Restoration:
     ) -> None:
         """The values of a holder that will be in this chat."""
         # The holder as the ledger knows it: what was read of it is a copy.
-        known = await self._tx.find_any_holder(holder.space, holder.id)
-        assert known is not None
+        known = await self._tx.get_holder(holder.number)
         rows = {row.key: row for row in await self._tx.list_rows(known)}
         then = {record.key: record for record in values}
         for key, row in rows.items():
@@ -293,10 +291,9 @@ class Restoration:
         if entry.place is None or not entry.anchor_chat:
             return True
         if entry.place not in self._visible:
-            row = await self._tx.fetch_one(
-                SELECT_POSITION_AT, place=entry.place, revision=self._moment.revision
-            )
-            self._visible[entry.place] = row is not None and row[0] is not None
+            places = (await self._tx.load_places([entry.place])).values()
+            positions = await positions_at(self._tx, places, self._moment.revision)
+            self._visible[entry.place] = positions.get(entry.place) is not None
         return self._visible[entry.place]
 
     async def _put_instance(self, former: FormerInstance) -> int | None:

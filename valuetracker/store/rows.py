@@ -9,6 +9,7 @@ value that has gone missing is noticed as well as one that has changed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 from zlib import crc32
@@ -17,6 +18,7 @@ import orjson
 
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.model import Character
+from valuetracker.store.rooms import ROOMS
 
 
 def checksum(*columns: object) -> int:
@@ -44,6 +46,13 @@ class Row(ABC):
             raise DatabaseDamaged()
         return self
 
+    def verify_as(self, **names: object) -> Self:
+        """The same, and that it is the one that was asked for: an index may lie."""
+        for name, value in names.items():
+            if getattr(self, name) != value:
+                raise DatabaseDamaged()
+        return self.verify()
+
 
 @dataclass(slots=True)
 class Head(Row):
@@ -51,11 +60,14 @@ class Head(Row):
 
     revision: int
     oldest: int
+    # The number of the last entry of the log.
+    entry: int = 0
     number: int = 0
     place: int = 0
     characters: int = 0
     instances: int = 0
     chats: int = 0
+    aliases: int = 0
     keys: int = 0
     checksum: int = 0
     # Of the database it stands in: pages of another one that got here are so noticed.
@@ -66,11 +78,13 @@ class Head(Row):
             self.identity,
             self.revision,
             self.oldest,
+            self.entry,
             self.number,
             self.place,
             self.characters,
             self.instances,
             self.chats,
+            self.aliases,
             self.keys,
         )
 
@@ -102,8 +116,10 @@ class CharacterRow(Row):
     created_at: str
     updated_at: str
     instances: int = 0
+    members: int = 0
     gone: int = 0
     revision: int = 0
+    entry: int = 0
     checksum: int = 0
 
     def _sum(self) -> int:
@@ -115,13 +131,15 @@ class CharacterRow(Row):
             self.created_at,
             self.updated_at,
             self.instances,
+            self.members,
             self.gone,
             self.revision,
+            self.entry,
         )
 
-    def verify_instances(self, count: int) -> None:
+    def verify_instances(self, rows: list[HolderRow]) -> None:
         """That these are all of its instances."""
-        if count != self.instances:
+        if len(rows) != self.instances or any(row.character_id != self.id for row in rows):
             raise DatabaseDamaged()
 
     def record(self) -> Character:
@@ -157,7 +175,12 @@ class HolderRow(Row):
     shaped: int = 0
     unframed: int = 0
     revision: int = 0
+    # The last entry of its log, and of what it took over.
+    entry: int = 0
+    taken: int = 0
+    # How many keys it has, and how many it has or had.
     keys: int = 0
+    known: int = 0
     digest: int = 0
     checksum: int = 0
 
@@ -167,7 +190,8 @@ class HolderRow(Row):
             f"{self.number}\0{self.place}\0{self.space}\0{self.id}\0{self.character_id!r}\0"
             f"{self.chat}\0{self.name!r}\0{self.origin!r}\0{self.created_at}\0"
             f"{self.updated_at}\0{self.gone}\0{self.floor}\0{self.shaped}\0{self.unframed}\0"
-            f"{self.revision}\0{self.keys}\0{self.digest}".encode()
+            f"{self.revision}\0{self.entry}\0{self.taken}\0{self.keys}\0{self.known}\0"
+            f"{self.digest}".encode()
         )
 
     def verify_values(self, rows: list[DataRow]) -> None:
@@ -177,6 +201,12 @@ class HolderRow(Row):
             digest ^= row.content
         if len(rows) != self.keys or digest != self.digest:
             raise DatabaseDamaged()
+
+    def verify_rows(self, rows: list[DataRow]) -> None:
+        """That these are all keys it has or had."""
+        if len(rows) != self.known:
+            raise DatabaseDamaged()
+        self.verify_values([row for row in rows if row.value is not None])
 
     def text(self) -> str:
         """What the log keeps of it: its chat by number, because ids of chats change."""
@@ -219,7 +249,7 @@ def content_sum(holder: int, key: str, value: str | None) -> int:
 
 
 def history_sum(place: int, revision: int, last: int, anchored: int) -> int:
-    return crc32(b"%d.%d.%d.%d" % (place, revision, last, anchored))
+    return crc32(f"{place}.{revision}.{last}.{anchored}".encode())
 
 
 @dataclass(slots=True)
@@ -236,22 +266,46 @@ class ChatRow(Row):
     gone: int = 0
     floor: int = 0
     revision: int = 0
+    # The last entry about itself, and the last of all that were made in it.
+    entry: int = 0
+    told: int = 0
+    # What it has: how many instances, which rooms, how many places and checkpoints.
+    instances: int = 0
+    rooms: int = 0
+    places: int = 0
+    checkpoints: int = 0
+    members: int = 0
     checksum: int = 0
 
     def _sum(self) -> int:
-        return checksum(
-            self.number,
-            self.place,
-            self.id,
-            self.parent,
-            self.origin,
-            self.created_at,
-            self.updated_at,
-            self.archived_at,
-            self.gone,
-            self.floor,
-            self.revision,
+        return crc32(
+            f"{self.number}\0{self.place}\0{self.id}\0{self.parent}\0{self.origin!r}\0"
+            f"{self.created_at}\0{self.updated_at}\0{self.archived_at!r}\0{self.gone}\0"
+            f"{self.floor}\0{self.revision}\0{self.entry}\0{self.told}\0{self.instances}\0"
+            f"{self.rooms}\0{self.places}\0{self.checkpoints}\0{self.members}".encode()
         )
+
+    def verify_holders(self, rows: list[HolderRow]) -> None:
+        """That these are all its rooms and instances."""
+        rooms = sum(1 << ROOMS.index(row.space) for row in rows if row.space in ROOMS)
+        instances = sum(1 for row in rows if row.space == "instance")
+        if rooms != self.rooms or instances != self.instances:
+            raise DatabaseDamaged()
+        if any(row.chat != self.number for row in rows):
+            raise DatabaseDamaged()
+
+    def has_room(self, space: str) -> bool:
+        return bool(self.rooms >> ROOMS.index(space) & 1)
+
+    def add_room(self, space: str) -> None:
+        self.rooms |= 1 << ROOMS.index(space)
+
+    def verify_places(self, rows: list[PlaceRow]) -> None:
+        """That these are all its places."""
+        if len({row.place for row in rows}) != self.places:
+            raise DatabaseDamaged()
+        if any(row.chat != self.number for row in rows):
+            raise DatabaseDamaged()
 
     def text(self) -> str:
         """What the log keeps of it."""
@@ -271,8 +325,13 @@ class PlaceRow(Row):
     seen: int
     position: int | None
     written: int = 0
+    # How many entries are anchored to it, and the revision of its last flip.
+    entries: int = 0
+    moved: int = 0
     hash: str | None = None
     checksum: int = 0
+    # The revision of the flip before the last; known to whoever made the last.
+    moved_before: int = 0
 
     def _sum(self) -> int:
         return checksum(
@@ -283,25 +342,44 @@ class PlaceRow(Row):
             self.seen,
             self.position,
             self.written,
+            self.entries,
+            self.moved,
             self.hash,
         )
 
+    def flip(self, revision: int) -> FlipRow:
+        """It has moved at this revision, perhaps not for the first time."""
+        if self.moved != revision:
+            self.moved_before, self.moved = self.moved, revision
+        flip = FlipRow(self.place, revision, self.position, self.moved_before)
+        flip.seal()
+        return flip
+
 
 @dataclass(slots=True)
-class FlipRow:
-    """A place's position from a revision on."""
+class FlipRow(Row):
+    """A place's position from a revision on, and the revision of the flip before."""
 
     place: int
     revision: int
     position: int | None
+    previous: int = 0
+    checksum: int = 0
+
+    def _sum(self) -> int:
+        return checksum(self.place, self.revision, self.position, self.previous)
 
 
 @dataclass(slots=True)
-class AliasRow:
+class AliasRow(Row):
     """An id that a chat had before."""
 
     id: str
     chat: int
+    checksum: int = 0
+
+    def _sum(self) -> int:
+        return checksum(self.id, self.chat)
 
 
 @dataclass(slots=True)
@@ -310,6 +388,19 @@ class MemberRow:
 
     parent: int
     holder: int
+
+
+def member_sum(holder: int) -> int:
+    return crc32(b"%d" % holder)
+
+
+def verify_members(parent: CharacterRow | ChatRow, holders: Iterable[int]) -> None:
+    """That these are all it ever had."""
+    found = 0
+    for holder in holders:
+        found ^= member_sum(holder)
+    if found != parent.members:
+        raise DatabaseDamaged()
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:

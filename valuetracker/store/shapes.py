@@ -18,7 +18,7 @@ from valuetracker.store.changes import (
 )
 from valuetracker.store.entries import encode_record
 from valuetracker.store.log_writer import LogWriter
-from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow, MemberRow
+from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow
 from valuetracker.store.tags import EVERYTHING, Tag, character_tag, chat_tag, holder_tag
 from valuetracker.store.working import WorkingSet
 
@@ -45,7 +45,7 @@ class Shapes:
             await self._change_chat(change, head)
         elif isinstance(change, ChangeChain):
             self.touch_chat(change.chat, head.revision)
-            await self._log.enter(change.chat.number, "chat", change.chat.id, None, change.chat)
+            await self._log.enter(change.chat, "chat", change.chat)
         else:
             raise TypeError(f"There is no such change: {change!r}")
 
@@ -73,22 +73,21 @@ class Shapes:
         present = old is not None and not old.gone
         if not present:
             head.characters += 1
-        row = CharacterRow(
-            head.next_number() if old is None else old.number,
-            old.place if old is not None and present else head.next_place(),
-            change.id,
+        row = old
+        if row is None:
+            row = CharacterRow(head.next_number(), 0, change.id, None, "", "")
+        if not present:
+            row.place = head.next_place()
+        row.name, row.created_at, row.updated_at = (
             change.name,
             change.created_at,
             change.updated_at,
-            0 if old is None else old.instances,
-            0,
-            head.revision,
         )
-        row.seal()
+        row.gone, row.revision = 0, head.revision
         self._rows.characters.put(change.id, row)
         self.tags.add(character_tag(change.id))
         op = "update_character" if present else "create_character"
-        entry = await self._log.enter(row.number, "character", row.id, None, None)
+        entry = await self._log.enter(row, "character", None)
         entry.records.append(encode_record("", op, 0, row.place, row.text(), None))
 
     async def _drop_character(self, change: DropCharacter, head: Head) -> None:
@@ -97,10 +96,9 @@ class Shapes:
         assert not row.gone
         head.characters -= 1
         row.gone, row.revision = 1, head.revision
-        row.seal()
         self._rows.characters.put(row.id, row)
         self.tags.add(character_tag(row.id))
-        entry = await self._log.enter(row.number, "character", row.id, None, None)
+        entry = await self._log.enter(row, "character", None)
         entry.records.append(encode_record("", "delete_character", 0, 0, None, None))
 
     async def _touch_character(self, character_id: str, revision: int, more: int) -> CharacterRow:
@@ -110,7 +108,6 @@ class Shapes:
         assert character is not None
         character.instances += more
         character.revision = revision
-        character.seal()
         self._rows.characters.put(character_id, character)
         return character
 
@@ -126,8 +123,10 @@ class Shapes:
         elif old is not None and old.character_id is not None:
             # It may be leaving this character for another, and this chat.
             await self._touch_character(old.character_id, head.revision, -1)
-            if old.chat is not None and old.chat != change.chat:
-                self.touch_chat(await self._rows.get_chat(old.chat), head.revision)
+            if old.chat is not None:
+                left = await self._rows.get_chat(old.chat)
+                left.instances -= 1
+                self.touch_chat(left, head.revision)
         row = old
         if row is None:
             row = HolderRow(
@@ -146,10 +145,11 @@ class Shapes:
         self._touch_holder(row, chat, head.revision)
         self._rows.restructured.add(row.number)
         character = await self._touch_character(change.character_id, head.revision, +1)
-        self._rows.members.append(MemberRow(character.number, row.number))
+        await self._rows.add_member(character, row, old is None)
         if chat is not None:
-            self._rows.members.append(MemberRow(chat.number, row.number))
-        entry = await self._log.enter(row.number, "instance", row.id, row, chat)
+            chat.instances += 1
+            await self._rows.add_member(chat, row, old is None)
+        entry = await self._log.enter(row, "instance", chat)
         op = "update_instance" if present else "create_instance"
         entry.records.append(encode_record("", op, 0, row.place, row.text(), None))
 
@@ -162,7 +162,9 @@ class Shapes:
         self._touch_holder(holder, chat, head.revision)
         self._rows.restructured.add(holder.number)
         await self._touch_character(holder.character_id, head.revision, -1)
-        entry = await self._log.enter(holder.number, "instance", holder.id, holder, chat)
+        if chat is not None:
+            chat.instances -= 1
+        entry = await self._log.enter(holder, "instance", chat)
         text = encode_record("", "delete_instance", 0, 0, None, holder.text())
         entry.records.append(text)
         holder.gone, holder.shaped, holder.chat = 1, head.revision, None
@@ -176,5 +178,5 @@ class Shapes:
         self._rows.restructured.add(chat.number)
         self.touch_chat(chat, head.revision)
         after = None if chat.gone else chat.text()
-        entry = await self._log.enter(chat.number, "chat", chat.id, None, chat)
+        entry = await self._log.enter(chat, "chat", chat)
         entry.records.append(encode_record("", change.op, 0, chat.place, after, None))

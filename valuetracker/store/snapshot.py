@@ -4,15 +4,30 @@ What a reading verb is given: one consistent state, on a connection that cannot 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import orjson
 
 from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
 from valuetracker.store.ledger import load_head
-from valuetracker.store.rows import CharacterRow, ChatRow, DataRow, Head, HolderRow
+from valuetracker.store.rows import (
+    AliasRow,
+    CharacterRow,
+    ChatRow,
+    DataRow,
+    Head,
+    HolderRow,
+    PlaceRow,
+)
 from valuetracker.store.tags import Tag
+
+SELECT_CHATS = Statement(
+    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
+)
 
 
 class Snapshot:
@@ -25,11 +40,14 @@ class Snapshot:
     says nothing has changed with the head.
     """
 
-    __slots__ = ("_chat_ids", "_transaction", "etag", "head", "keepable", "tags")
+    __slots__ = ("_chats", "_places", "_transaction", "etag", "head", "keepable", "names", "tags")
 
     def __init__(self, transaction: Transaction, head: Head) -> None:
         self._transaction = transaction
-        self._chat_ids: dict[int, str] = {}
+        self._chats: dict[int, ChatRow] = {}
+        self._places: dict[int, PlaceRow] = {}
+        # What subjects of the log are called: their space and id, by number.
+        self.names: dict[int, tuple[str, str]] = {}
         self.head = head
         self.tags: set[Tag] = set()
         self.etag: int | str | None = head.tag
@@ -47,6 +65,9 @@ class Snapshot:
     async def load_head(self) -> Head:
         return self.head
 
+    async def settle(self) -> None:
+        """Nothing is ever pending."""
+
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         return await self._transaction.fetch_all(statement, **parameters)
 
@@ -60,22 +81,30 @@ class Snapshot:
         if row is None:
             await self._confirm_absence(sql.SCAN_FOR_CHARACTER, character_id)
             return None
-        return CharacterRow(*row).verify()
+        return CharacterRow(*row).verify_as(id=character_id)
 
     async def find_character(self, character_id: str) -> CharacterRow | None:
         found = await self.find_any_character(character_id)
         return found if found is not None and not found.gone else None
 
-    async def find_any_holder(self, space: str, id: str) -> HolderRow | None:
-        row = await self.fetch_one(sql.SELECT_HOLDER, space=space, id=id)
+    async def find_any_instance(self, instance_id: str) -> HolderRow | None:
+        row = await self.fetch_one(sql.SELECT_HOLDER, space="instance", id=instance_id)
         if row is None:
-            if space == "instance":
-                await self._confirm_absence(sql.SCAN_FOR_HOLDER, id)
+            await self._confirm_absence(sql.SCAN_FOR_HOLDER, instance_id)
             return None
-        return HolderRow(*row).verify()
+        return HolderRow(*row).verify_as(space="instance", id=instance_id)
+
+    async def find_room(self, chat: ChatRow, space: str) -> HolderRow | None:
+        """One of the rooms of a chat, if it was ever needed."""
+        if not chat.has_room(space):
+            return None
+        row = await self.fetch_one(sql.SELECT_HOLDER, space=space, id=str(chat.number))
+        if row is None:
+            raise DatabaseDamaged()
+        return HolderRow(*row).verify_as(space=space, id=str(chat.number))
 
     async def find_instance(self, instance_id: str) -> HolderRow | None:
-        found = await self.find_any_holder("instance", instance_id)
+        found = await self.find_any_instance(instance_id)
         return found if found is not None and not found.gone else None
 
     async def _confirm_absence(self, scan: Statement, id: str) -> None:
@@ -90,7 +119,7 @@ class Snapshot:
         """The row of a key; it may be without value, or there may be none."""
         row = await self.fetch_one(sql.SELECT_VALUE, holder=holder.number, key=key)
         if row is not None:
-            return DataRow(*row).verify()
+            return DataRow(*row).verify_as(holder=holder.number, key=key)
         # Nothing there, or a table that has lost it: the holder's digest tells.
         await self.list_values(holder)
         return None
@@ -107,10 +136,18 @@ class Snapshot:
 
     async def find_any_chat(self, chat_id: str) -> ChatRow | None:
         row = await self.fetch_one(sql.SELECT_CHAT, id=chat_id)
-        if row is None:
-            await self._confirm_absence(sql.SCAN_FOR_CHAT, chat_id)
-            return None
-        return ChatRow(*row).verify()
+        if row is not None:
+            return ChatRow(*row).verify_as(id=chat_id)
+        alias = await self.fetch_one(sql.SELECT_ALIAS, id=chat_id)
+        if alias is not None:
+            return await self.get_chat(AliasRow(*alias).verify_as(id=chat_id).chat)
+        await self._confirm_absence(sql.SCAN_FOR_CHAT, chat_id)
+        if self.head.aliases:
+            # Its key is all that finds it: had that changed, another row would be wrong.
+            aliases = await self.fetch_all(sql.SELECT_ALIASES)
+            if len([AliasRow(*each).verify() for each in aliases]) != self.head.aliases:
+                raise DatabaseDamaged()
+        return None
 
     async def find_chat(self, chat_id: str) -> ChatRow | None:
         """The chat of this id, or of this former id."""
@@ -118,11 +155,42 @@ class Snapshot:
         return found if found is not None and not found.gone else None
 
     async def chat_id(self, number: int | None) -> str | None:
-        if number is None:
-            return None
-        if number not in self._chat_ids:
+        return (await self.get_chat(number)).id if number is not None else None
+
+    async def get_chat(self, number: int) -> ChatRow:
+        """The chat of this number, which must be there."""
+        if number not in self._chats:
             row = await self.fetch_one(sql.SELECT_CHAT_BY_NUMBER, number=number)
             if row is None:
                 raise DatabaseDamaged()
-            self._chat_ids[number] = ChatRow(*row).verify().id
-        return self._chat_ids[number]
+            self._chats[number] = ChatRow(*row).verify()
+        return self._chats[number]
+
+    async def list_chats(self) -> list[ChatRow]:
+        """All chats that are there, also those put away, in the order in which they came."""
+        rows = [ChatRow(*row).verify() for row in await self.fetch_all(SELECT_CHATS)]
+        if len(rows) != self.head.chats:
+            raise DatabaseDamaged()
+        return rows
+
+    async def list_places(self, chat: ChatRow) -> list[PlaceRow]:
+        """All places of a chat that were ever seen, as they are now."""
+        places = [
+            PlaceRow(*row).verify()
+            for row in await self.fetch_all(sql.SELECT_PLACES, chat=chat.number)
+        ]
+        chat.verify_places(places)
+        self._places.update((place.place, place) for place in places)
+        return places
+
+    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]:
+        """Places by their numbers, as far as they are there."""
+        wanted = set(numbers)
+        missing = [number for number in wanted if number not in self._places]
+        if missing:
+            for row in await self.fetch_all(
+                sql.SELECT_PLACES_NUMBERED, numbers=orjson.dumps(missing).decode()
+            ):
+                place = PlaceRow(*row).verify()
+                self._places[place.place] = place
+        return {number: self._places[number] for number in wanted if number in self._places}

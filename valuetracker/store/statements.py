@@ -22,26 +22,28 @@ HEAD = dict.fromkeys(
     [
         "revision",
         "oldest",
+        "entry",
         "number",
         "place",
         "characters",
         "instances",
         "chats",
+        "aliases",
         "keys",
         "checksum",
     ],
     "bigint",
 )
 CHARACTERS = _columns(
-    "number place instances gone revision checksum",
+    "number place instances members gone revision entry checksum",
     "id name created_at updated_at",
-    "number place id name created_at updated_at instances gone revision checksum",
+    "number place id name created_at updated_at instances members gone revision entry checksum",
 )
 HOLDERS = _columns(
-    "number place chat gone floor shaped unframed revision keys digest checksum",
+    "number place chat gone floor shaped unframed revision entry taken keys known digest checksum",
     "space id character_id name origin created_at updated_at",
     "number place space id character_id chat name origin created_at updated_at gone floor shaped"
-    " unframed revision keys digest checksum",
+    " unframed revision entry taken keys known digest checksum",
 )
 DATA = _columns(
     "holder place revision last anchored checksum",
@@ -49,24 +51,26 @@ DATA = _columns(
     "holder key value place revision last anchored checksum",
 )
 ENTRIES = _columns(
-    "entry subject chat place effect standing checksum",
+    "entry subject chat place effect standing prior before earlier checksum",
     "at actor changes",
-    "entry subject at actor chat place effect standing changes checksum",
+    "entry subject at actor chat place effect standing prior before earlier changes checksum",
 )
-KEYFRAMES = _columns("holder entry checksum", "keys", "holder entry keys checksum")
+KEYFRAMES = _columns("holder entry digest checksum", "keys", "holder entry keys digest checksum")
 CHATS = _columns(
-    "number place parent gone floor revision checksum",
+    "number place parent gone floor revision entry told instances rooms places checkpoints members"
+    " checksum",
     "id origin created_at updated_at archived_at",
-    "number place id parent origin created_at updated_at archived_at gone floor revision checksum",
+    "number place id parent origin created_at updated_at archived_at gone floor revision entry told"
+    " instances rooms places checkpoints members checksum",
 )
 PLACES = _columns(
-    "place chat seen position written checksum",
+    "place chat seen position written entries moved checksum",
     "message_id swipe hash",
-    "place chat message_id swipe seen position written hash checksum",
+    "place chat message_id swipe seen position written entries moved hash checksum",
 )
-FLIPS = dict.fromkeys(("place", "revision", "position"), "bigint")
+FLIPS = dict.fromkeys(("place", "revision", "position", "previous", "checksum"), "bigint")
 MEMBERS = dict.fromkeys(("parent", "holder"), "bigint")
-ALIASES = {"id": "text", "chat": "bigint"}
+ALIASES = {"id": "text", "chat": "bigint", "checksum": "bigint"}
 
 
 def names(columns: Columns, table: str = "") -> str:
@@ -161,11 +165,17 @@ UPDATE_HOLDER = update(
     "number",
 )
 TOUCH_HOLDER = update(
-    "holders", HOLDERS, "number", "unframed", "revision", "keys", "digest", "checksum"
+    "holders",
+    HOLDERS,
+    "number",
+    *("unframed", "revision", "entry", "keys", "known", "digest", "checksum"),
 )
-INSERT_MEMBER = insert("members", MEMBERS, "ON CONFLICT DO NOTHING")
+INSERT_MEMBER = insert("members", MEMBERS)
 
 # By the table itself and not its index: whether "not found" is true.
+SELECT_MEMBER = Statement(
+    "SELECT holder FROM {schema}.members WHERE parent = :parent AND holder = :holder"
+)
 SCAN_FOR_HOLDER = Statement(
     "SELECT count(*) FROM {schema}.holders NOT INDEXED WHERE id = :id AND space = 'instance'",
     postgres="SELECT count(*) FROM {schema}.holders WHERE id = :id AND space = 'instance'",
@@ -227,48 +237,50 @@ INSERT_ENTRY = insert("entries", ENTRIES)
 INSERT_TAKEN = insert("taken", ENTRIES)
 INSERT_KEYFRAME = insert("keyframes", KEYFRAMES)
 
-# An entry with the names a reader wants to see: see `EntryRow`.
-ENTRY = f"""
-    SELECT {names(ENTRIES, "entries")},
-        COALESCE(holders.space, CASE WHEN characters.id IS NULL THEN 'chat' ELSE 'character' END),
-        COALESCE(holders.id, characters.id, ''), chats.id,
-        places.chat, places.message_id, places.swipe, places.position
-"""
-ENTRY_NAMES = """
-    LEFT JOIN {schema}.holders ON holders.number = entries.subject
-    LEFT JOIN {schema}.characters ON characters.number = entries.subject
-    LEFT JOIN {schema}.chats ON chats.number = entries.chat
-    LEFT JOIN {schema}.places ON places.place = entries.place
-"""
 
-
-def entries(
-    condition: str, postgres: str | None = None, table: str = "{schema}.entries"
-) -> Statement:
-    """Select entries with their names; the condition goes on after FROM entries."""
-    text = f"{ENTRY} FROM {table} {ENTRY_NAMES}"
+def entries(condition: str, postgres: str | None = None, table: str = "entries") -> Statement:
+    """Select entries; the condition goes on after FROM entries."""
+    text = f"SELECT {names(ENTRIES)} FROM {{schema}}.{table}"
     return Statement(f"{text} {condition}", f"{text} {postgres}" if postgres else None)
 
 
 def taken(condition: str, postgres: str | None = None) -> Statement:
     """The same from what branches have taken over."""
-    return entries(condition, postgres, "{schema}.taken AS entries")
+    return entries(condition, postgres, "taken")
+
+
+# What the names of entries come from: rows by their numbers, a JSON array.
+def numbered(table: str, columns: Columns, key: str) -> Statement:
+    text = f"SELECT {names(columns)} FROM {{schema}}.{table} WHERE {key} IN"
+    return Statement(
+        f"{text} (SELECT value FROM json_each(:numbers))",
+        postgres=f"{text} (SELECT CAST(value AS bigint)"
+        " FROM json_array_elements_text(CAST(:numbers AS json)) AS value)",
+    )
+
+
+SELECT_HOLDERS_NUMBERED = numbered("holders", HOLDERS, "number")
+SELECT_CHARACTERS_NUMBERED = numbered("characters", CHARACTERS, "number")
+SELECT_CHATS_NUMBERED = numbered("chats", CHATS, "number")
+SELECT_PLACES_NUMBERED = numbered("places", PLACES, "place")
 
 
 # Chats
 
-SELECT_CHAT = Statement(
-    f"""
-    SELECT {names(CHATS)} FROM {{schema}}.chats
-    WHERE id = :id OR number = (SELECT chat FROM {{schema}}.aliases WHERE aliases.id = :id)
-    """
-)
+SELECT_CHAT = Statement(f"SELECT {names(CHATS)} FROM {{schema}}.chats WHERE id = :id")
+SELECT_ALIAS = Statement(f"SELECT {names(ALIASES)} FROM {{schema}}.aliases WHERE id = :id")
+SELECT_ALIASES = Statement(f"SELECT {names(ALIASES)} FROM {{schema}}.aliases")
 SELECT_CHAT_BY_NUMBER = Statement(
     f"SELECT {names(CHATS)} FROM {{schema}}.chats WHERE number = :number"
 )
 INSERT_CHAT = insert("chats", CHATS)
 UPDATE_CHAT = update("chats", CHATS, "number")
-TOUCH_CHAT = update("chats", CHATS, "number", "revision", "checksum")
+TOUCH_CHAT = update(
+    "chats",
+    CHATS,
+    "number",
+    *("revision", "entry", "told", "instances", "rooms", "places", "members", "checksum"),
+)
 INSERT_ALIAS = insert("aliases", ALIASES)
 
 SELECT_PLACES = Statement(f"SELECT {names(PLACES)} FROM {{schema}}.places WHERE chat = :chat")
@@ -284,7 +296,15 @@ SELECT_PLACE = Statement(
     """,
 )
 INSERT_PLACE = insert("places", PLACES)
-UPDATE_PLACE = update("places", PLACES, "place", "position", "written", "hash", "checksum")
+UPDATE_PLACE = update(
+    "places",
+    PLACES,
+    "place",
+    *("position", "written", "entries", "moved", "hash", "checksum"),
+)
 INSERT_FLIP = insert(
-    "flips", FLIPS, "ON CONFLICT (place, revision) DO UPDATE SET position = excluded.position"
+    "flips",
+    FLIPS,
+    "ON CONFLICT (place, revision) DO UPDATE SET position = excluded.position,"
+    " previous = excluded.previous, checksum = excluded.checksum",
 )

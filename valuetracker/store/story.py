@@ -8,12 +8,14 @@ recomputed. A write to a swipe nobody has seen does the same, by itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
 from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
 from valuetracker.store.chain import Name
 from valuetracker.store.changes import (
@@ -26,20 +28,18 @@ from valuetracker.store.changes import (
 )
 from valuetracker.store.entries import FLIPPABLE, EntryRow
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.lists import EntryList, put_in_place, subject_list, taken_list
 from valuetracker.store.replay import Conflict, Replay
 from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
 
 # `places` is a JSON array of their numbers.
-_AT = f"""
-    WHERE entries.place IN (SELECT value FROM json_each(:places))
-        AND entries.place IS NOT NULL AND standing = {FLIPPABLE}
-    ORDER BY entry
+_AT = """
+    WHERE place IN (SELECT value FROM json_each(:places)) AND place IS NOT NULL ORDER BY entry
 """
-_AT_OF_POSTGRES = f"""
-    WHERE entries.place IN (
+_AT_OF_POSTGRES = """
+    WHERE place IN (
         SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:places AS json)) AS value
-    ) AND standing = {FLIPPABLE}
-    ORDER BY entry
+    ) ORDER BY entry
 """
 SELECT_ENTRIES_AT = sql.entries(_AT, _AT_OF_POSTGRES)
 SELECT_TAKEN_AT = sql.taken(_AT, _AT_OF_POSTGRES)
@@ -77,13 +77,13 @@ async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow
     """What the values are once these places are hidden and shown; nothing is done yet."""
     result = Turn()
     oldest = (await tx.load_head()).oldest
+    turned_places = [*hidden, *shown]
     turned = {place.place: False for place in hidden} | {place.place: True for place in shown}
-    numbers = [place.place for place in (*hidden, *shown) if place.written]
-    if not numbers:
+    if not any(place.written for place in turned_places):
         return result
     result.warnings = [
         f"What message {place.message_id} changed up to revision {oldest} was folded and stays."
-        for place in (*hidden, *shown)
+        for place in turned_places
         if 0 < place.written <= oldest
     ]
 
@@ -93,10 +93,9 @@ async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow
         return entry.is_live
 
     affected: dict[tuple[int, str], None] = {}
-    places = orjson.dumps(numbers).decode()
-    taken = await tx.fetch_all(SELECT_TAKEN_AT, places=places)
-    for row in [*taken, *await tx.fetch_all(SELECT_ENTRIES_AT, places=places)]:
-        entry = EntryRow(*row).verify()
+    for entry in await _entries_at(tx, [place for place in turned_places if place.written]):
+        if entry.standing != FLIPPABLE:
+            continue
         records = entry.records
         if counts(entry):
             result.revived += len(records)
@@ -116,6 +115,19 @@ async def weigh(tx: Ledger, hidden: Sequence[PlaceRow], shown: Sequence[PlaceRow
                 ValueFlip(holder, key, stored.value, replayed.value, replayed.newest)
             )
     return result
+
+
+async def _entries_at(tx: Ledger, places: list[PlaceRow]) -> list[EntryRow]:
+    """All entries that are anchored to these places, as many as they say there are."""
+    numbers = orjson.dumps([place.place for place in places]).decode()
+    taken = await tx.fetch_all(SELECT_TAKEN_AT, places=numbers)
+    rows = [*taken, *await tx.fetch_all(SELECT_ENTRIES_AT, places=numbers)]
+    entries = {(row[1], row[0]): EntryRow(*row).verify() for row in rows}
+    found = Counter(entry.place for entry in entries.values())
+    if any(found[place.place] != place.entries for place in places):
+        raise DatabaseDamaged()
+    await put_in_place(tx, entries.values())
+    return list(entries.values())
 
 
 async def see(tx: Ledger, holder: HolderRow, anchor: Anchor | None) -> None:
@@ -244,13 +256,6 @@ async def make_chat(tx: Ledger, chat_id: str) -> ChatRow:
 
 # Binding
 
-_ANCHORED = f"""
-    WHERE entries.subject = :subject AND entries.place IS NOT NULL AND standing = {FLIPPABLE}
-    ORDER BY entry
-"""
-SELECT_ANCHORED = sql.entries(_ANCHORED)
-SELECT_TAKEN_ANCHORED = sql.taken(_ANCHORED)
-
 UPDATE_STANDING = sql.update("entries", sql.ENTRIES, "entry", "standing", "checksum")
 UPDATE_TAKEN_STANDING = Statement(
     """
@@ -269,12 +274,16 @@ UPDATE_TAKEN_STANDING = Statement(
 async def unanchor(tx: Ledger, holder: HolderRow) -> None:
     """Leave a chat: what is live becomes unanchored, what is dormant is dropped."""
     revision = await tx.revise()
-    for select, change in (
-        (SELECT_ANCHORED, UPDATE_STANDING),
-        (SELECT_TAKEN_ANCHORED, UPDATE_TAKEN_STANDING),
-    ):
-        rows = await tx.fetch_all(select, subject=holder.number)
-        entries = [EntryRow(*row).verify() for row in rows]
+    await _settle(tx, subject_list(holder), UPDATE_STANDING, revision)
+    await _settle(tx, taken_list(holder), UPDATE_TAKEN_STANDING, revision)
+
+
+async def _settle(tx: Ledger, log: EntryList, change: Statement, revision: int) -> None:
+    async for chunk in log.newest_first(tx):
+        entries = [
+            entry for entry in chunk if entry.place is not None and entry.standing == FLIPPABLE
+        ]
+        await put_in_place(tx, entries)
         for entry in entries:
             entry.standing = revision if entry.is_live else -revision
             entry.seal()
@@ -289,11 +298,3 @@ async def has_dormant_change(tx: Ledger, row: DataRow, replay: Replay | None = N
             if source.entry.standing == FLIPPABLE and not source.entry.is_live:
                 return True
     return False
-
-
-SELECT_POSITION_AT = Statement(
-    """
-    SELECT position FROM {schema}.flips
-    WHERE place = :place AND revision <= :revision ORDER BY revision DESC LIMIT 1
-    """
-)

@@ -7,27 +7,20 @@ changes belong to that point, and which of them count there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from valuetracker.engine.statement import Statement
-from valuetracker.errors import MessageNotFound
+import orjson
+
+from valuetracker.errors import DatabaseDamaged, MessageNotFound
 from valuetracker.store import statements as sql
 from valuetracker.store.chain import Chain, limit_of
 from valuetracker.store.entries import EntryRow
-from valuetracker.store.log import Moment, Reader
-from valuetracker.store.rows import ChatRow, PlaceRow
+from valuetracker.store.log import Moment
+from valuetracker.store.reader import Reader
+from valuetracker.store.rows import ChatRow, FlipRow, PlaceRow
 
-# Where each place of a chat stood at a revision; one that had not moved by then is not there.
-SELECT_POSITIONS_AT = Statement(
-    """
-    SELECT flips.place, flips.position FROM {schema}.places
-    JOIN {schema}.flips ON flips.place = places.place
-    WHERE chat = :chat AND flips.revision = (
-        SELECT max(earlier.revision) FROM {schema}.flips AS earlier
-        WHERE earlier.place = places.place AND earlier.revision <= :revision
-    )
-    """
-)
+SELECT_FLIPS = sql.numbered("flips", sql.FLIPS, "place")
 
 
 @dataclass(slots=True)
@@ -114,14 +107,37 @@ async def view_of(
 
 
 async def _chain_at(tx: Reader, chat: ChatRow, revision: int | None) -> Chain:
-    places = [
-        PlaceRow(*row).verify() for row in await tx.fetch_all(sql.SELECT_PLACES, chat=chat.number)
-    ]
+    places = await tx.list_places(chat)
     if revision is not None:
-        rows = await tx.fetch_all(SELECT_POSITIONS_AT, chat=chat.number, revision=revision)
-        positions: dict[int, int | None] = dict(rows)
+        positions = await positions_at(tx, places, revision)
         # A swipe that was first seen later was not known, even if its message was.
-        places = [place for place in places if place.place in positions]
-        for place in places:
-            place.position = positions[place.place]
+        places = [
+            replace(place, position=positions[place.place])
+            for place in places
+            if place.place in positions
+        ]
     return Chain(chat.number, places)
+
+
+async def positions_at(
+    tx: Reader, places: Iterable[PlaceRow], revision: int
+) -> dict[int, int | None]:
+    """Where places stood at a revision; one that had not moved by then is not there."""
+    latest = {place.place: place.moved for place in places}
+    rows = await tx.fetch_all(SELECT_FLIPS, numbers=orjson.dumps(list(latest)).decode())
+    flips = {(row[0], row[1]): FlipRow(*row).verify() for row in rows}
+    positions: dict[int, int | None] = {}
+    for place, moved in latest.items():
+        # Each names the one before it, and the place the last.
+        while moved > revision:
+            moved = _flip(flips, place, moved).previous
+        if moved:
+            positions[place] = _flip(flips, place, moved).position
+    return positions
+
+
+def _flip(flips: dict[tuple[int, int], FlipRow], place: int, revision: int) -> FlipRow:
+    flip = flips.get((place, revision))
+    if flip is None:
+        raise DatabaseDamaged()
+    return flip

@@ -17,7 +17,6 @@ from valuetracker.model import Cleanup, Operation
 from valuetracker.store.checkpoints import make_waiting
 from valuetracker.store.holding import enter_chat
 from valuetracker.store.ledger import Answer, Ledger
-from valuetracker.store.log import Reader
 from valuetracker.store.queue import (
     DAY_MS,
     DELETE_OPERATION,
@@ -28,6 +27,7 @@ from valuetracker.store.queue import (
     milliseconds,
     since_epoch,
 )
+from valuetracker.store.reader import Reader
 from valuetracker.store.rows import ChatRow
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import make_chat

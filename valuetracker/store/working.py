@@ -28,6 +28,7 @@ from valuetracker.store.rows import (
     HolderRow,
     MemberRow,
     PlaceRow,
+    member_sum,
 )
 from valuetracker.store.tables import Pending, Table
 
@@ -64,7 +65,7 @@ class WorkingSet:
         self.places: Table[int, PlaceRow] = Table()
         self._lone_places: dict[tuple[str, str], PlaceRow] = {}
         self.flips: dict[tuple[int, int], FlipRow] = {}
-        self.members: list[MemberRow] = []
+        self.members: dict[tuple[int, int], MemberRow] = {}
         self.aliases: list[AliasRow] = []
         self._weight = 0
 
@@ -92,7 +93,8 @@ class WorkingSet:
         rows = self.characters.rows
         if character_id not in rows:
             row = await self.transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
-            self.characters.loaded(character_id, CharacterRow(*row).verify() if row else None)
+            found = CharacterRow(*row).verify_as(id=character_id) if row else None
+            self.characters.loaded(character_id, found)
             self._weight += ROW_BYTES
         return rows[character_id]
 
@@ -100,7 +102,8 @@ class WorkingSet:
         rows = self.holders.rows
         if (space, id) not in rows:
             row = await self.transaction.fetch_one(sql.SELECT_HOLDER, space=space, id=id)
-            self._keep_holder((space, id), HolderRow(*row).verify() if row else None)
+            holder = HolderRow(*row).verify_as(space=space, id=id) if row else None
+            self._keep_holder((space, id), holder)
         return rows[space, id]
 
     async def get_holder(self, number: int) -> HolderRow:
@@ -123,6 +126,31 @@ class WorkingSet:
         if holder is not None:
             self._holder_ids[holder.number] = id
 
+    def put_subject(self, subject: CharacterRow | HolderRow | ChatRow) -> None:
+        """The log has said something of it."""
+        if isinstance(subject, HolderRow):
+            self.put_holder(subject)
+        elif isinstance(subject, ChatRow):
+            self.chats.put(subject.number, subject)
+        else:
+            self.characters.put(subject.id, subject)
+
+    async def add_member(
+        self, parent: CharacterRow | ChatRow, holder: HolderRow, is_new: bool
+    ) -> None:
+        """A holder belongs to a character or a chat, perhaps not for the first time."""
+        id = (parent.number, holder.number)
+        if id in self.members:
+            return
+        if not is_new:
+            known = await self.transaction.fetch_one(
+                sql.SELECT_MEMBER, parent=parent.number, holder=holder.number
+            )
+            if known is not None:
+                return
+        parent.members ^= member_sum(holder.number)
+        self.members[id] = MemberRow(*id)
+
     def put_holder(self, holder: HolderRow) -> None:
         id = (holder.space, holder.id)
         self.holders.put(id, holder)
@@ -130,11 +158,17 @@ class WorkingSet:
 
     async def list_instances_of(self, character_id: str) -> list[HolderRow]:
         await self._load_holders(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
-        return self._present(lambda row: row.character_id == character_id)
+        found = self._present(lambda row: row.character_id == character_id)
+        character = await self.find_character(character_id)
+        if character is not None:
+            character.verify_instances(found)
+        return found
 
-    async def list_holders_of_chat(self, chat: int) -> list[HolderRow]:
-        await self._load_holders(sql.SELECT_HOLDERS_OF_CHAT, chat=chat)
-        return self._present(lambda row: row.chat == chat)
+    async def list_holders_of_chat(self, chat: ChatRow) -> list[HolderRow]:
+        await self._load_holders(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
+        found = self._present(lambda row: row.chat == chat.number)
+        chat.verify_holders(found)
+        return found
 
     async def _load_holders(self, statement: Any, **parameters: Any) -> None:
         for row in await self.transaction.fetch_all(statement, **parameters):
@@ -227,9 +261,7 @@ class WorkingSet:
                     self._keep(stored)
                     self._weight += ROW_BYTES
             self._complete.add(holder.number)
-            holder.verify_values(
-                [row for row in table.rows.values() if row is not None and row.value is not None]
-            )
+            holder.verify_rows([row for row in table.rows.values() if row is not None])
         return sorted(
             (row for row in table.rows.values() if row is not None), key=lambda row: row.place
         )
@@ -240,7 +272,11 @@ class WorkingSet:
         """The chat of this id, or that had it once; also one that was purged."""
         if id not in self._chat_numbers:
             row = await self.transaction.fetch_one(sql.SELECT_CHAT, id=id)
-            chat = ChatRow(*row).verify() if row else None
+            chat = ChatRow(*row).verify_as(id=id) if row else None
+            if chat is None:
+                alias = await self.transaction.fetch_one(sql.SELECT_ALIAS, id=id)
+                if alias is not None:
+                    chat = await self.get_chat(AliasRow(*alias).verify_as(id=id).chat)
             if chat is not None and chat.number not in self.chats.rows:
                 self.chats.loaded(chat.number, chat)
             self._chat_numbers[id] = chat.number if chat is not None else None
@@ -275,10 +311,29 @@ class WorkingSet:
                 PlaceRow(*row).verify()
                 for row in await self.transaction.fetch_all(sql.SELECT_PLACES, chat=chat)
             ]
+            (await self.get_chat(chat)).verify_places(places)
             for place in places:
                 self.places.loaded(place.place, place)
             chain = self._chains[chat] = Chain(chat, places)
         return chain
+
+    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]:
+        """Places by their numbers, as far as they are there."""
+        wanted = set(numbers)
+        missing = [number for number in wanted if number not in self.places.rows]
+        if missing:
+            for row in await self.transaction.fetch_all(
+                sql.SELECT_PLACES_NUMBERED, numbers=orjson.dumps(missing).decode()
+            ):
+                place = PlaceRow(*row).verify()
+                if place.chat:
+                    # With the others of its chat, which know it by another name.
+                    await self.load_chain(place.chat)
+                else:
+                    self.places.loaded(place.place, place)
+                    self._lone_places[place.message_id, place.swipe] = place
+        found = {number: self.places.rows.get(number) for number in wanted}
+        return {number: place for number, place in found.items() if place is not None}
 
     async def find_lone_place(self, message_id: str, swipe: str) -> PlaceRow | None:
         """A place that belongs to no chat; those form no chain."""
@@ -299,13 +354,17 @@ class WorkingSet:
         self.places.put(place.place, place)
         if place.chat:
             self._chains[place.chat].add(place)
+            chat = self.chats.rows[place.chat]
+            assert chat is not None
+            chat.places += 1
+            self.chats.put(chat.number, chat)
         else:
             self._lone_places[place.message_id, place.swipe] = place
 
     def flip(self, place: PlaceRow, revision: int) -> None:
         """A place has moved, come or gone."""
         self.places.put(place.place, place)
-        self.flips[place.place, revision] = FlipRow(place.place, revision, place.position)
+        self.flips[place.place, revision] = place.flip(revision)
 
     # Writing
 
@@ -324,7 +383,7 @@ class WorkingSet:
         self.chats.drain(chats)
         places: Pending[PlaceRow] = Pending()
         self.places.drain(places)
-        for pending in (holders, chats, places):
+        for pending in (holders, characters, chats, places):
             for row in (*pending.inserted, *pending.updated):
                 row.seal()
         self.head.seal()
@@ -336,7 +395,7 @@ class WorkingSet:
             (sql.UPDATE_HOLDER, self._reshaped(holders.updated, True)),
             (sql.TOUCH_HOLDER, self._reshaped(holders.updated, False)),
             (sql.INSERT_HOLDER, holders.inserted),
-            (sql.INSERT_MEMBER, self.members),
+            (sql.INSERT_MEMBER, list(self.members.values())),
             (sql.UPDATE_CHARACTER, characters.updated),
             (sql.INSERT_CHARACTER, characters.inserted),
             (sql.UPDATE_CHAT, self._reshaped(chats.updated, True)),
@@ -352,7 +411,7 @@ class WorkingSet:
             if rows:
                 await self.transaction.execute_many(statement, rows)
         self.restructured.clear()
-        self.members, self.aliases = [], []
+        self.members, self.aliases = {}, []
         self.flips.clear()
 
     def _reshaped(self, rows: list[Any], wanted: bool) -> list[Any]:

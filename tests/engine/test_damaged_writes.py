@@ -1,0 +1,120 @@
+"""What is written to a damaged file is right, or refused; and what is there stays as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.chats.chat import anchor_of
+from tests.conftest import running_server
+from tests.engine.populated import Answer, Populated, populate, read
+from tests.engine.told import HERO, MULE, PACK, reads_of_story, tell
+
+SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
+FLIPS = 3_000 if SOAK else 36
+
+
+@dataclass(frozen=True)
+class Write:
+    method: str
+    path: str
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write was answered, and everything that can be read after it."""
+
+    answer: Answer
+    after: dict[str, Answer]
+
+
+def chain(*places: Any) -> dict[str, Any]:
+    return {"anchors": [anchor_of(place) for place in places]}
+
+
+WRITES = [
+    Write("POST", "/chats/chat/reconcile", chain(*(f"m{number}" for number in range(8)))),
+    Write("POST", "/chats/chat/reconcile", chain("m0", ("m3", "1"))),
+    Write("POST", "/chats/branch/reconcile", chain("m0", ("m1", "1"), "m3")),
+    Write("POST", f"/instances/{HERO}/restore", {"revision": 75}),
+    Write("POST", f"/instances/{PACK}/restore", {"revision": 140}),
+    Write("POST", "/characters/character 0/restore", {"revision": 110}),
+    Write("POST", "/chats/chat/restore", {"revision": 60}),
+    Write("POST", "/chats/chat/checkpoints/here/restore"),
+    Write("POST", "/chats/chat/checkpoints/there/restore"),
+    Write("POST", "/instances", {"id": MULE, "characterId": "character 0", "chatId": None}),
+    Write("POST", "/instances", {"id": PACK, "characterId": "character 0", "chatId": "chat"}),
+    Write("PUT", f"/instances/{HERO}/data/merge", {"hp": {"of": "nobody"}, "new": 1}),
+    Write("DELETE", f"/instances/{HERO}/data"),
+    Write("DELETE", "/characters/character 1"),
+    Write("PATCH", "/chats/chat", {"chatId": "other"}),
+    Write("PATCH", "/chats/other", {"chatId": "third"}),
+    Write("POST", "/compact", {"keep": {"revisions": 20}}),
+    Write("DELETE", "/chats/chat?purge=true"),
+]
+# What the clock decides, or chance.
+UNCERTAIN = {"updatedAt", "createdAt", "at", "session"}
+
+
+def certain(body: Any) -> Any:
+    if isinstance(body, dict):
+        return {key: certain(value) for key, value in body.items() if key not in UNCERTAIN}
+    return [certain(each) for each in body] if isinstance(body, list) else body
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Populated:
+    return populate(tmp_path_factory.mktemp("story") / "db", tell, reads_of_story)
+
+
+def answers(client: httpx.Client, populated: Populated) -> dict[str, Answer]:
+    found = {path: read(client, path) for path in populated.paths}
+    return {path: (status, certain(body)) for path, (status, body) in found.items()}
+
+
+def write_to(populated: Populated, data_dir: Path, content: bytes, write: Write) -> Written:
+    """What comes of a write to a file of this content."""
+    populated.copy(data_dir)
+    (data_dir / "demo.db").write_bytes(content)
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        answer = client.request(write.method, write.path, json=write.body)
+        found = answer.status_code, certain(answer.json())
+        return Written(found, answers(client, populated))
+
+
+@pytest.mark.parametrize("where", ["anywhere", "in an index"])
+def test_a_write_to_a_damaged_file_is_right_or_refused(
+    story: Populated, tmp_path: Path, where: str
+) -> None:
+    places = story.places(indexes=where == "in an index")
+    before = {path: (status, certain(body)) for path, (status, body) in story.answers.items()}
+    wrong: list[tuple[int, Write, str, Any]] = []
+    rights: dict[int, Written] = {}
+
+    for number in range(FLIPS):
+        kind = number % len(WRITES)
+        write = WRITES[kind]
+        if kind not in rights:
+            rights[kind] = write_to(story, tmp_path / f"good {kind}", story.good, write)
+        right = rights[kind]
+        place, content = story.flipped(places)
+
+        found = write_to(story, tmp_path / f"{number}", content, write)
+
+        refused = found.answer[0] == 503
+        if found.answer != right.answer and not refused:
+            wrong.append((place, write, "itself", found.answer))
+        allowed = before if refused else right.after
+        for path, answer in found.after.items():
+            if answer != allowed[path] and answer[0] != 503:
+                wrong.append((place, write, path, answer))
+        shutil.rmtree(tmp_path / f"{number}")
+
+    assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
