@@ -92,21 +92,6 @@ SELECT_CHECKPOINT = Statement(
     f"SELECT {sql.names(CHECKPOINTS)} FROM {{schema}}.checkpoints"
     " WHERE chat = :chat AND name = :name"
 )
-# How far the log may be folded. As of a message, every anchored change of the chat matters:
-# one that were folded would count for all messages.
-SELECT_OLDEST_NEEDED = Statement(
-    f"""
-    SELECT min(CASE
-        WHEN message_id IS NULL THEN revision
-        ELSE COALESCE(
-            (SELECT min(written) - 1 FROM {{schema}}.places
-             WHERE places.chat = checkpoints.chat AND written > 0),
-            revision
-        )
-    END)
-    FROM {{schema}}.checkpoints WHERE status = '{READY}'
-    """
-)
 INSERT_CHECKPOINT = sql.insert("checkpoints", CHECKPOINTS)
 DELETE_CHECKPOINT = Statement(
     "DELETE FROM {schema}.checkpoints WHERE chat = :chat AND name = :name"
@@ -120,6 +105,24 @@ async def list_checkpoint_rows(tx: Reader, chat: ChatRow) -> list[CheckpointRow]
     if [row.number for row in found] != list(range(1, chat.checkpoints + 1)):
         raise DatabaseDamaged()
     return [row for row in found if row.status != DELETED]
+
+
+async def oldest_needed(tx: Reader) -> int | None:
+    """How far the log may be folded, if any checkpoint says so."""
+    chats = [ChatRow(*row).verify() for row in await tx.fetch_all(sql.SELECT_CHATS)]
+    if len(chats) != (await tx.load_head()).chats:
+        raise DatabaseDamaged()
+    needed: list[int] = []
+    for chat in chats:
+        for row in await list_checkpoint_rows(tx, chat) if chat.checkpoints else ():
+            if row.status == READY and row.message_id is None:
+                needed.append(row.revision)
+            elif row.status == READY:
+                # As of a message, every anchored change of the chat matters: one that were
+                # folded would count for all messages.
+                written = [place.written for place in await tx.list_places(chat) if place.written]
+                needed.append(min(written) - 1 if written else row.revision)
+    return min(needed, default=None)
 
 
 async def find_checkpoint_row(tx: Reader, chat: ChatRow, name: str) -> CheckpointRow | None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from valuetracker.engine.statement import Statement
 from valuetracker.model import Compaction, moment
 from valuetracker.store import statements as sql
-from valuetracker.store.checkpoint_rows import SELECT_OLDEST_NEEDED
+from valuetracker.store.checkpoint_rows import oldest_needed
 from valuetracker.store.entries import BETWEEN_CHANGES, FLIPPABLE, EntryRow, encode_record
 from valuetracker.store.ledger import Ledger
 from valuetracker.store.lists import log_list, taken_list
@@ -68,9 +68,9 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     head = await tx.load_head()
     cutoff = await _cutoff(tx, head, keep)
     # What a checkpoint names must stay.
-    row = await tx.fetch_one(SELECT_OLDEST_NEEDED)
-    if row is not None and row[0] is not None:
-        cutoff = min(cutoff, row[0])
+    needed = await oldest_needed(tx)
+    if needed is not None:
+        cutoff = min(cutoff, needed)
     if cutoff <= head.oldest:
         return {"oldest": head.oldest, "removed": 0}
     at = await find_moment(tx, cutoff)

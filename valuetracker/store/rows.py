@@ -88,6 +88,11 @@ class Head(Row):
             self.keys,
         )
 
+    def verify_aliases(self, rows: list[tuple[Any, ...]], pending: int = 0) -> None:
+        """That these are all there are, but for some that are counted already."""
+        if len([AliasRow(*row).verify() for row in rows]) + pending != self.aliases:
+            raise DatabaseDamaged()
+
     @property
     def tag(self) -> int | str:
         """

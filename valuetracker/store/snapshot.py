@@ -25,10 +25,6 @@ from valuetracker.store.rows import (
 )
 from valuetracker.store.tags import Tag
 
-SELECT_CHATS = Statement(
-    f"SELECT {sql.names(sql.CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
-)
-
 
 class Snapshot:
     """
@@ -120,8 +116,9 @@ class Snapshot:
         row = await self.fetch_one(sql.SELECT_VALUE, holder=holder.number, key=key)
         if row is not None:
             return DataRow(*row).verify_as(holder=holder.number, key=key)
-        # Nothing there, or a table that has lost it: the holder's digest tells.
-        await self.list_values(holder)
+        # Nothing there, or a table that has lost it: the holder's accounts tell.
+        rows = await self.fetch_all(sql.SELECT_ROWS_OF_HOLDER, holder=holder.number)
+        holder.verify_rows([DataRow(*row).verify() for row in rows])
         return None
 
     async def list_values(self, holder: HolderRow) -> list[DataRow]:
@@ -142,11 +139,9 @@ class Snapshot:
         if alias is not None:
             return await self.get_chat(AliasRow(*alias).verify_as(id=chat_id).chat)
         await self._confirm_absence(sql.SCAN_FOR_CHAT, chat_id)
+        # Its id is all that finds an alias: had that changed, a row would be wrong.
         if self.head.aliases:
-            # Its key is all that finds it: had that changed, another row would be wrong.
-            aliases = await self.fetch_all(sql.SELECT_ALIASES)
-            if len([AliasRow(*each).verify() for each in aliases]) != self.head.aliases:
-                raise DatabaseDamaged()
+            self.head.verify_aliases(await self.fetch_all(sql.SELECT_ALIASES))
         return None
 
     async def find_chat(self, chat_id: str) -> ChatRow | None:
@@ -168,7 +163,7 @@ class Snapshot:
 
     async def list_chats(self) -> list[ChatRow]:
         """All chats that are there, also those put away, in the order in which they came."""
-        rows = [ChatRow(*row).verify() for row in await self.fetch_all(SELECT_CHATS)]
+        rows = [ChatRow(*row).verify() for row in await self.fetch_all(sql.SELECT_CHATS)]
         if len(rows) != self.head.chats:
             raise DatabaseDamaged()
         return rows

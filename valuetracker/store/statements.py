@@ -189,6 +189,15 @@ SCAN_FOR_CHARACTER = Statement(
     postgres="SELECT count(*) FROM {schema}.characters WHERE id = :id",
 )
 
+# Whether what these indexes say is not there is not: 'ok', or what is wrong with them. A server
+# of PostgreSQL looks after its own.
+CHECK_INDEXES = tuple(
+    Statement(
+        f"SELECT integrity_check FROM pragma_integrity_check('{table}')", postgres="SELECT 'ok'"
+    )
+    for table in ("characters", "holders", "chats")
+)
+
 # Values
 
 SELECT_VALUE = Statement(
@@ -268,6 +277,9 @@ SELECT_PLACES_NUMBERED = numbered("places", PLACES, "place")
 # Chats
 
 SELECT_CHAT = Statement(f"SELECT {names(CHATS)} FROM {{schema}}.chats WHERE id = :id")
+SELECT_CHATS = Statement(
+    f"SELECT {names(CHATS)} FROM {{schema}}.chats WHERE gone = 0 ORDER BY place"
+)
 SELECT_ALIAS = Statement(f"SELECT {names(ALIASES)} FROM {{schema}}.aliases WHERE id = :id")
 SELECT_ALIASES = Statement(f"SELECT {names(ALIASES)} FROM {{schema}}.aliases")
 SELECT_CHAT_BY_NUMBER = Statement(

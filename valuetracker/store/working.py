@@ -37,6 +37,8 @@ KEPT_BYTES = 4 * 1024 * 1024
 ROW_BYTES = 500
 # How many places of chats are kept: enough for the longest chain there may be.
 KEPT_PLACES = 200_000
+# Of how many holders it is remembered that they are whole.
+MOST_WHOLE = 100_000
 
 HolderId = tuple[str, str]
 
@@ -46,6 +48,10 @@ class WorkingSet:
 
     def __init__(self) -> None:
         self._transaction: Transaction | None = None
+        # Whether the indexes by name were found to be whole since the database was opened, and
+        # which holders were: those are not looked at again.
+        self._names_are_whole = False
+        self._whole: set[int] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -94,6 +100,8 @@ class WorkingSet:
         if character_id not in rows:
             row = await self.transaction.fetch_one(sql.SELECT_CHARACTER, id=character_id)
             found = CharacterRow(*row).verify_as(id=character_id) if row else None
+            if found is None:
+                await self._confirm_absence()
             self.characters.loaded(character_id, found)
             self._weight += ROW_BYTES
         return rows[character_id]
@@ -103,6 +111,8 @@ class WorkingSet:
         if (space, id) not in rows:
             row = await self.transaction.fetch_one(sql.SELECT_HOLDER, space=space, id=id)
             holder = HolderRow(*row).verify_as(space=space, id=id) if row else None
+            if holder is None:
+                await self._confirm_absence()
             self._keep_holder((space, id), holder)
         return rows[space, id]
 
@@ -193,11 +203,31 @@ class WorkingSet:
             return
         for id in missing:
             self._keep_holder(("instance", id), None)
-        for row in await self.transaction.fetch_all(
+        rows = await self.transaction.fetch_all(
             sql.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(missing).decode()
-        ):
+        )
+        for row in rows:
             holder = HolderRow(*row).verify()
             self._keep_holder((holder.space, holder.id), holder)
+        if len(rows) < len(missing):
+            await self._confirm_absence()
+
+    async def _confirm_absence(self) -> None:
+        """
+        Whether a name that was not found is not there.
+
+        An index that has lost it would have it made again, empty. What is whole when it is first
+        looked at stays so: the writer knows what it has written.
+        """
+        if self._names_are_whole:
+            return
+        assert self.head is not None
+        for statement in sql.CHECK_INDEXES:
+            if await self.transaction.fetch_all(statement) != [("ok",)]:
+                raise DatabaseDamaged()
+        aliases = await self.transaction.fetch_all(sql.SELECT_ALIASES)
+        self.head.verify_aliases(aliases, pending=len(self.aliases))
+        self._names_are_whole = True
 
     # Values
 
@@ -213,11 +243,35 @@ class WorkingSet:
             rows = await self.transaction.fetch_all(
                 sql.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(missing).decode()
             )
+        absent = set(missing)
         for holder, key in missing:
             self.table(holder).rows[key] = None
         for row in rows:
-            self._keep(DataRow(*row).verify())
+            stored = DataRow(*row).verify()
+            self._keep(stored)
+            absent.discard((stored.holder, stored.key))
         self._weight += ROW_BYTES * len(missing)
+        for holder in {holder for holder, _ in absent} - self._whole:
+            await self._confirm_rows(await self.get_holder(holder))
+
+    async def _confirm_rows(self, holder: HolderRow) -> None:
+        """Whether a key that was not found is not there: then no other is missing, either."""
+        if holder.known:
+            stored = [
+                DataRow(*row).verify()
+                for row in await self.transaction.fetch_all(
+                    sql.SELECT_ROWS_OF_HOLDER, holder=holder.number
+                )
+            ]
+            known = self.table(holder.number).rows
+            # As they are by now.
+            rows = {row.key: row for row in stored} | {
+                key: row for key, row in known.items() if row is not None
+            }
+            holder.verify_rows(list(rows.values()))
+        if len(self._whole) >= MOST_WHOLE:
+            self._whole.clear()
+        self._whole.add(holder.number)
 
     def _is_known(self, holder: int, key: str) -> bool:
         table = self.values.get(holder)
@@ -277,6 +331,8 @@ class WorkingSet:
                 alias = await self.transaction.fetch_one(sql.SELECT_ALIAS, id=id)
                 if alias is not None:
                     chat = await self.get_chat(AliasRow(*alias).verify_as(id=id).chat)
+                else:
+                    await self._confirm_absence()
             if chat is not None and chat.number not in self.chats.rows:
                 self.chats.loaded(chat.number, chat)
             self._chat_numbers[id] = chat.number if chat is not None else None
