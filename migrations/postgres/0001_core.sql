@@ -175,8 +175,8 @@ CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
 -- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
--- `instances`, `rooms` (a bit each), `places` and `checkpoints` say how many it has, `members`
--- is the exclusive or of the sums of the instances it ever had.
+-- `instances`, `rooms` (a bit each), `places`, `checkpoints` and `operations` say how many it has,
+-- `members` is the exclusive or of the sums of the instances it ever had.
 CREATE TABLE {schema}.chats (
     number      BIGINT PRIMARY KEY,
     place       BIGINT NOT NULL,
@@ -195,6 +195,7 @@ CREATE TABLE {schema}.chats (
     rooms       BIGINT NOT NULL,
     places      BIGINT NOT NULL,
     checkpoints BIGINT NOT NULL,
+    operations  BIGINT NOT NULL,
     members     BIGINT NOT NULL,
     checksum    BIGINT NOT NULL
 );

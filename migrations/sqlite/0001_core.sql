@@ -174,8 +174,8 @@ CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 -- One row is one chat that is or was. `revision` is that of its latest change, with all that
 -- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
 -- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
--- `instances`, `rooms` (a bit each), `places` and `checkpoints` say how many it has, `members`
--- is the exclusive or of the sums of the instances it ever had.
+-- `instances`, `rooms` (a bit each), `places`, `checkpoints` and `operations` say how many it has,
+-- `members` is the exclusive or of the sums of the instances it ever had.
 CREATE TABLE chats (
     number      INTEGER PRIMARY KEY,
     place       INTEGER NOT NULL,
@@ -194,6 +194,7 @@ CREATE TABLE chats (
     rooms       INTEGER NOT NULL,
     places      INTEGER NOT NULL,
     checkpoints INTEGER NOT NULL,
+    operations  INTEGER NOT NULL,
     members     INTEGER NOT NULL,
     checksum    INTEGER NOT NULL
 ) STRICT;

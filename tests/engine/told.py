@@ -112,6 +112,8 @@ def _reads_of_chats() -> list[str]:
         "/chats/chat/series/recap",
         "/chats/chat/processed/scenes",
         "/chats/branch/processed/scenes",
+        "/chats/branch/operations",
+        "/chats/branch/operations/nothing",
     ]
 
 

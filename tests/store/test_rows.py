@@ -31,7 +31,7 @@ ROWS: list[Any] = [
         *(0, 3, 5, 6, 7, 8, 9, 1, 2, 12345),
     ),
     DataRow(2, "hp", "50", 13, 7, 8, 1),
-    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 9, 1, 2, 5, 6, 10),
+    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 9, 1, 2, 5, 6, 4, 10),
     PlaceRow(5, 4, "m1", "0", 6, 2, 7, 3, 8, "hash"),
     FlipRow(5, 7, 2, 6),
     AliasRow("old chat", 4),

@@ -316,7 +316,8 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
     head.aliases -= len(await tx.fetch_all(SELECT_ALIASES_OF_CHAT, chat=chat.number))
     chat.gone, chat.archived_at = 1, None
     revision = await tx.apply([ChangeChat(chat, "delete_chat")])
-    chat.floor, chat.places, chat.checkpoints = revision, 0, 0
+    chat.floor = revision
+    chat.places = chat.checkpoints = chat.operations = 0
     for holder in holders:
         holder.floor, holder.unframed, holder.shaped = revision, 0, 0
         holder.taken = holder.known = 0

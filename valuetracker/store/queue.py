@@ -14,7 +14,7 @@ from datetime import datetime
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import OperationsPending
+from valuetracker.errors import DatabaseDamaged, OperationsPending
 from valuetracker.model import Operation, OperationCounts
 from valuetracker.store import statements as sql
 from valuetracker.store.ledger import Ledger
@@ -124,10 +124,22 @@ def _moment(milliseconds: int) -> str:
 
 async def list_rows(tx: Reader, chat: ChatRow) -> list[OperationRow]:
     now = milliseconds()
-    return [
-        OperationRow(*row).verify().lapse(now)
+    rows = [
+        OperationRow(*row).verify()
         for row in await tx.fetch_all(SELECT_OPERATIONS, chat=chat.number)
     ]
+    if len(rows) != chat.operations:
+        raise DatabaseDamaged()
+    return [row.lapse(now) for row in rows]
+
+
+async def find_row(tx: Reader, chat: ChatRow, id: str) -> OperationRow | None:
+    row = await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id)
+    if row is None:
+        # Whether that is so: its id is all that finds it.
+        await list_rows(tx, chat)
+        return None
+    return OperationRow(*row).verify().lapse(milliseconds())
 
 
 async def count_operations(tx: Reader, chat: ChatRow) -> OperationCounts:

@@ -274,11 +274,12 @@ class ChatRow(Row):
     # The last entry about itself, and the last of all that were made in it.
     entry: int = 0
     told: int = 0
-    # What it has: how many instances, which rooms, how many places and checkpoints.
+    # What it has: how many instances, which rooms, how many of the others.
     instances: int = 0
     rooms: int = 0
     places: int = 0
     checkpoints: int = 0
+    operations: int = 0
     members: int = 0
     checksum: int = 0
 
@@ -287,7 +288,8 @@ class ChatRow(Row):
             f"{self.number}\0{self.place}\0{self.id}\0{self.parent}\0{self.origin!r}\0"
             f"{self.created_at}\0{self.updated_at}\0{self.archived_at!r}\0{self.gone}\0"
             f"{self.floor}\0{self.revision}\0{self.entry}\0{self.told}\0{self.instances}\0"
-            f"{self.rooms}\0{self.places}\0{self.checkpoints}\0{self.members}".encode()
+            f"{self.rooms}\0{self.places}\0{self.checkpoints}\0{self.operations}\0"
+            f"{self.members}".encode()
         )
 
     def verify_holders(self, rows: list[HolderRow]) -> None:

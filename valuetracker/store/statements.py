@@ -57,11 +57,11 @@ ENTRIES = _columns(
 )
 KEYFRAMES = _columns("holder entry digest checksum", "keys", "holder entry keys digest checksum")
 CHATS = _columns(
-    "number place parent gone floor revision entry told instances rooms places checkpoints members"
-    " checksum",
+    "number place parent gone floor revision entry told instances rooms places checkpoints"
+    " operations members checksum",
     "id origin created_at updated_at archived_at",
     "number place id parent origin created_at updated_at archived_at gone floor revision entry told"
-    " instances rooms places checkpoints members checksum",
+    " instances rooms places checkpoints operations members checksum",
 )
 PLACES = _columns(
     "place chat seen position written entries moved checksum",

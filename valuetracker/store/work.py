@@ -21,8 +21,8 @@ from valuetracker.store.queue import (
     DAY_MS,
     DELETE_OPERATION,
     INSERT_OPERATION,
-    SELECT_OPERATION,
     OperationRow,
+    find_row,
     list_rows,
     milliseconds,
     since_epoch,
@@ -56,12 +56,10 @@ def _takes_no_revision(tx: Snapshot) -> None:
 
 
 async def _find(tx: Reader, chat: ChatRow | None, id: str) -> OperationRow:
-    row = None
-    if chat is not None:
-        row = await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id)
+    row = await find_row(tx, chat, id) if chat is not None else None
     if row is None:
         raise OperationNotFound()
-    return OperationRow(*row).verify().lapse(milliseconds())
+    return row
 
 
 # Writing
@@ -73,7 +71,7 @@ async def add_operation(
     await enter_chat(tx, chat_id)
     chat = await make_chat(tx, chat_id)
     id = id or f"op-{secrets.token_hex(8)}"
-    if await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id) is not None:
+    if await find_row(tx, chat, id) is not None:
         raise OperationExists()
     last = await tx.fetch_one(SELECT_LAST_NUMBER)
     row = OperationRow(
@@ -81,6 +79,8 @@ async def add_operation(
         priority, None, None, tx.now, tx.now, since_epoch(tx.now),
     )  # fmt: skip
     row.seal()
+    chat.operations += 1
+    await tx.put_chat_quietly(chat)
     await tx.execute_many(INSERT_OPERATION, [row])
     return row.record()
 
@@ -150,6 +150,8 @@ async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
     stale = [row for row in rows if row.is_active and now - row.touched >= age]
     ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
     if stale or ended:
+        chat.operations -= len(stale) + len(ended)
+        await tx.put_chat_quietly(chat)
         await tx.execute_many(DELETE_OPERATION, [*stale, *ended])
     if stale:
         await _finished(tx, chat)
