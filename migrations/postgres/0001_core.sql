@@ -14,13 +14,15 @@ CREATE TABLE {schema}.file (
 -- `revision` per request that changes something, `number` per character, holder, chat and
 -- place, `place` each time something comes into being. `oldest` is the oldest revision that
 -- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
--- The counts let a list notice that it is not whole.
+-- The counts let a list notice that it is not whole: `subjects` is of all rows of characters,
+-- holders and chats, the others of what is there.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
     entry      BIGINT NOT NULL,
     number     BIGINT NOT NULL,
     place      BIGINT NOT NULL,
+    subjects   BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
     chats      BIGINT NOT NULL,

@@ -13,13 +13,15 @@ CREATE TABLE file (
 -- `revision` per request that changes something, `number` per character, holder, chat and
 -- place, `place` each time something comes into being. `oldest` is the oldest revision that
 -- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
--- The counts let a list notice that it is not whole.
+-- The counts let a list notice that it is not whole: `subjects` is of all rows of characters,
+-- holders and chats, the others of what is there.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
     oldest     INTEGER NOT NULL,
     entry      INTEGER NOT NULL,
     number     INTEGER NOT NULL,
     place      INTEGER NOT NULL,
+    subjects   INTEGER NOT NULL,
     characters INTEGER NOT NULL,
     instances  INTEGER NOT NULL,
     chats      INTEGER NOT NULL,

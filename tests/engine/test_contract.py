@@ -160,7 +160,7 @@ async def change_write_and_fail(tx: Ledger) -> None:
 async def fail_in_the_database(tx: Ledger) -> None:
     await tx.apply([SOMEBODY])
     await tx.execute(
-        Statement("INSERT INTO {schema}.head SELECT NULL, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1")
+        Statement("INSERT INTO {schema}.head SELECT NULL, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1")
     )
 
 

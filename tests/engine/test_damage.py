@@ -257,6 +257,52 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
 
 
+# Tables whose rows have an order to be lost in, and how they are told apart.
+KEYS = {
+    "characters": "number",
+    "holders": "number",
+    "members": "parent, holder",
+    "data": "holder, key",
+    "entries": "entry",
+    "keyframes": "holder, entry",
+    "taken": "subject, entry",
+    "chats": "number",
+    "aliases": "id",
+    "places": "place",
+    "flips": "place, revision",
+    "operations": "chat, id",
+    "checkpoints": "chat, name",
+}
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_a_lost_row_is_missed(story: Populated, tmp_path: Path, table: str) -> None:
+    data_dir = story.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    fresh = tmp_path / "fresh.db"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        rows = connection.execute(f"SELECT {KEYS[table]} FROM {table}").fetchall()
+    wrong: list[tuple[Any, str, Any]] = []
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        for row in rows if SOAK else rows[:: len(rows) // 8 + 1]:
+            fresh.write_bytes(story.good)
+            with closing(sqlite3.connect(fresh)) as connection:
+                same = " AND ".join(f"{name.strip()} = ?" for name in KEYS[table].split(","))
+                assert connection.execute(f"DELETE FROM {table} WHERE {same}", row).rowcount == 1
+                connection.commit()
+                connection.execute("PRAGMA journal_mode = DELETE")
+            fresh.replace(file)
+            client.get("/characters")
+            for path in story.paths:
+                answer = read(client, path)
+                if not story.is_allowed(path, answer):
+                    wrong.append((row, path, answer))
+
+    assert rows
+    assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} rows"
+
+
 @pytest.mark.parametrize(
     ("page", "text"),
     [

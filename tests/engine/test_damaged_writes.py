@@ -17,7 +17,7 @@ from tests.engine.populated import Answer, Populated, populate, read
 from tests.engine.told import HERO, MULE, PACK, reads_of_story, tell
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
-FLIPS = 3_000 if SOAK else 36
+FLIPS = 3_000 if SOAK else 38
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ WRITES = [
     Write("POST", "/characters/character 0/restore", {"revision": 110}),
     Write("POST", "/chats/chat/restore", {"revision": 60}),
     Write("POST", "/chats/chat/checkpoints/here/restore"),
-    Write("POST", "/chats/chat/checkpoints/there/restore"),
+    Write("POST", "/chats/aside/checkpoints/there/restore"),
     Write("POST", "/instances", {"id": MULE, "characterId": "character 0", "chatId": None}),
     Write("POST", "/instances", {"id": PACK, "characterId": "character 0", "chatId": "chat"}),
     Write("PUT", f"/instances/{HERO}/data/merge", {"hp": {"of": "nobody"}, "new": 1}),
@@ -57,6 +57,7 @@ WRITES = [
     Write("PATCH", "/chats/chat", {"chatId": "other"}),
     Write("PATCH", "/chats/other", {"chatId": "third"}),
     Write("POST", "/compact", {"keep": {"revisions": 20}}),
+    Write("POST", "/compact", {"keep": {"revisions": 90}}),
     Write("DELETE", "/chats/chat?purge=true"),
 ]
 # What the clock decides, or chance.

@@ -60,11 +60,17 @@ def _carry(client: httpx.Client) -> None:
 
 
 def _furnish(client: httpx.Client, chat: Chat, name: str) -> None:
-    for wish in ({"name": "here"}, {"name": "there", "messageId": "m3"}):
-        assert chat.send("POST", "/checkpoints", wish).status_code == 201
+    assert chat.send("POST", "/checkpoints", {"name": "here"}).status_code == 201
     for number in range(3):
         chat.add_version("recap", f"{number} of {name}")
     chat.claim("scenes", "a", "b", "c")
+    # What a checkpoint of a message needs is not folded, so this one is of another chat.
+    aside = Chat(client, "aside")
+    for message in ("m1", "m2"):
+        aside.set("weather", f"wind of {name}", message)
+        aside.set("said", message)
+    there = {"name": "there", "messageId": "m1"}
+    assert aside.send("POST", "/checkpoints", there).status_code == 201
 
 
 def reads_of_story() -> list[str]:
@@ -105,10 +111,10 @@ def _reads_of_chats() -> list[str]:
         "/chats/chat/diff?from=60&to=150",
         "/chats/chat/lineage",
         "/chats/chat/checkpoints",
-        "/chats/chat/checkpoints/there",
+        "/chats/aside/checkpoints/there",
         "/chats/chat/checkpoints/nothing",
         "/chats/chat/checkpoints/here/diff",
-        "/chats/chat/checkpoints/there/diff",
+        "/chats/aside/checkpoints/there/diff",
         "/chats/chat/series/recap",
         "/chats/chat/processed/scenes",
         "/chats/branch/processed/scenes",

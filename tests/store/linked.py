@@ -63,6 +63,8 @@ def _last(entries: Iterable[EntryRow]) -> int:
 
 def _check_accounts(contents: Contents) -> None:
     """That members, rooms, places, keys and anchored entries are those that are counted."""
+    subjects = (*contents.characters, *contents.holders, *contents.chats)
+    assert contents.head.subjects == len(subjects)
     assert contents.head.aliases == len(contents.aliases)
     members: dict[int, list[int]] = defaultdict(list)
     for member in contents.members:

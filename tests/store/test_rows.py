@@ -24,7 +24,7 @@ from valuetracker.store.rows import (
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
-    Head(9, 8, 7, 6, 5, 4, 3, 2, 1, 10, identity="0123456789abcdef"),
+    Head(9, 8, 7, 6, 5, 11, 4, 3, 2, 1, 10, identity="0123456789abcdef"),
     CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 9, 0, 7, 8),
     HolderRow(
         *(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT),

@@ -445,7 +445,7 @@ class Ledger:
         """A room of a chat that is needed for the first time; the log does not mention it."""
         head = await self.load_head()
         holder = HolderRow(
-            head.next_number(), head.next_place(), space, str(chat.number), None, chat.number,
+            head.next_subject(), head.next_place(), space, str(chat.number), None, chat.number,
             None, None, self.now, self.now,
         )  # fmt: skip
         self.put_holder(holder)

@@ -64,6 +64,8 @@ class Head(Row):
     entry: int = 0
     number: int = 0
     place: int = 0
+    # How many rows of characters, holders and chats there are; then of what is not gone.
+    subjects: int = 0
     characters: int = 0
     instances: int = 0
     chats: int = 0
@@ -81,6 +83,7 @@ class Head(Row):
             self.entry,
             self.number,
             self.place,
+            self.subjects,
             self.characters,
             self.instances,
             self.chats,
@@ -106,6 +109,11 @@ class Head(Row):
     def next_number(self) -> int:
         self.number += 1
         return self.number
+
+    def next_subject(self) -> int:
+        """The number of a new character, holder or chat."""
+        self.subjects += 1
+        return self.next_number()
 
     def next_place(self) -> int:
         self.place += 1

@@ -75,7 +75,7 @@ class Shapes:
             head.characters += 1
         row = old
         if row is None:
-            row = CharacterRow(head.next_number(), 0, change.id, None, "", "")
+            row = CharacterRow(head.next_subject(), 0, change.id, None, "", "")
         if not present:
             row.place = head.next_place()
         row.name, row.created_at, row.updated_at = (
@@ -130,7 +130,7 @@ class Shapes:
         row = old
         if row is None:
             row = HolderRow(
-                head.next_number(), 0, "instance", change.id, None, None, None, None, "", ""
+                head.next_subject(), 0, "instance", change.id, None, None, None, None, "", ""
             )
         if not present:
             row.place = head.next_place()

@@ -106,7 +106,7 @@ class Snapshot:
     async def _confirm_absence(self, scan: Statement, id: str) -> None:
         # An index that has lost a row makes it vanish without a trace; the table has it.
         row = await self.fetch_one(scan, id=id)
-        if row is None or row[0]:
+        if row != (0, self.head.subjects):
             raise DatabaseDamaged()
 
     # Values

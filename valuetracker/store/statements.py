@@ -25,6 +25,7 @@ HEAD = dict.fromkeys(
         "entry",
         "number",
         "place",
+        "subjects",
         "characters",
         "instances",
         "chats",
@@ -172,22 +173,31 @@ TOUCH_HOLDER = update(
 )
 INSERT_MEMBER = insert("members", MEMBERS)
 
-# By the table itself and not its index: whether "not found" is true.
 SELECT_MEMBER = Statement(
     "SELECT holder FROM {schema}.members WHERE parent = :parent AND holder = :holder"
 )
-SCAN_FOR_HOLDER = Statement(
-    "SELECT count(*) FROM {schema}.holders NOT INDEXED WHERE id = :id AND space = 'instance'",
-    postgres="SELECT count(*) FROM {schema}.holders WHERE id = :id AND space = 'instance'",
+
+# How many rows of characters, holders and chats there are, by the tables and not their indexes.
+# A server of PostgreSQL looks after its own.
+_SUBJECTS = " + ".join(
+    f"(SELECT count(*) FROM {{schema}}.{table} NOT INDEXED)"
+    for table in ("characters", "holders", "chats")
 )
-SCAN_FOR_CHAT = Statement(
-    "SELECT count(*) FROM {schema}.chats NOT INDEXED WHERE id = :id",
-    postgres="SELECT count(*) FROM {schema}.chats WHERE id = :id",
-)
-SCAN_FOR_CHARACTER = Statement(
-    "SELECT count(*) FROM {schema}.characters NOT INDEXED WHERE id = :id",
-    postgres="SELECT count(*) FROM {schema}.characters WHERE id = :id",
-)
+COUNT_SUBJECTS = Statement(f"SELECT {_SUBJECTS}", postgres="SELECT subjects FROM {schema}.head")
+
+
+def _scan(table: str, condition: str) -> Statement:
+    """By the table itself and not its index: whether "not found" is true, and all are there."""
+    return Statement(
+        f"SELECT count(*), {_SUBJECTS} FROM {{schema}}.{table} NOT INDEXED WHERE {condition}",
+        postgres="SELECT count(*), (SELECT subjects FROM {schema}.head)"
+        f" FROM {{schema}}.{table} WHERE {condition}",
+    )
+
+
+SCAN_FOR_HOLDER = _scan("holders", "id = :id AND space = 'instance'")
+SCAN_FOR_CHAT = _scan("chats", "id = :id")
+SCAN_FOR_CHARACTER = _scan("characters", "id = :id")
 
 # Whether what these indexes say is not there is not: 'ok', or what is wrong with them. A server
 # of PostgreSQL looks after its own.

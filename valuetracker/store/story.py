@@ -245,7 +245,7 @@ async def make_chat(tx: Ledger, chat_id: str) -> ChatRow:
         return chat
     head = await tx.load_head()
     if chat is None:
-        chat = ChatRow(head.next_number(), 0, chat_id, None, None, "", "")
+        chat = ChatRow(head.next_subject(), 0, chat_id, None, None, "", "")
     chat.place, chat.gone, chat.archived_at = head.next_place(), 0, None
     chat.created_at = chat.updated_at = tx.now
     chat.parent = chat.origin = None

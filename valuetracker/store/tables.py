@@ -45,6 +45,11 @@ class Table(Generic[Id, AnyRow]):
     def is_touched(self, id: Id) -> bool:
         return id in self._touched
 
+    @property
+    def pending(self) -> int:
+        """How many rows the database does not hold yet."""
+        return len(self._touched.keys() - self._stored)
+
     def drain(self, pending: Pending[AnyRow]) -> None:
         """Sort what was touched by how it must be written, and take it as written."""
         stored = self._stored

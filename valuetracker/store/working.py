@@ -225,6 +225,10 @@ class WorkingSet:
         for statement in sql.CHECK_INDEXES:
             if await self.transaction.fetch_all(statement) != [("ok",)]:
                 raise DatabaseDamaged()
+        tables = (self.characters, self.holders, self.chats)
+        pending = sum(table.pending for table in tables)
+        if await self.transaction.fetch_one(sql.COUNT_SUBJECTS) != (self.head.subjects - pending,):
+            raise DatabaseDamaged()
         aliases = await self.transaction.fetch_all(sql.SELECT_ALIASES)
         self.head.verify_aliases(aliases, pending=len(self.aliases))
         self._names_are_whole = True
