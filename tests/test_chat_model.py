@@ -19,6 +19,7 @@ from tests.chat_log import Conflict, Missing, Row, Step, data_of, processed_of, 
 from tests.chat_model import ChatModel
 from tests.chat_points import PointComparison
 from tests.conftest import RunningServer
+from valuetracker.store import log_writer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 SETTINGS = settings(
@@ -32,7 +33,12 @@ EXTENSIONS = itertools.count()
 CHAT = "tale"
 
 
-def test_the_server_agrees_with_the_chat_model(shared_server: RunningServer) -> None:
+def test_the_server_agrees_with_the_chat_model(
+    shared_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stories are short here, and keyframes should fall everywhere in them.
+    monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
+
     class Here(PointComparison):
         def __init__(self) -> None:
             name = f"chat-model-{next(EXTENSIONS)}"

@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,6 +25,7 @@ from hypothesis.stateful import (
 
 from tests.conftest import RunningServer
 from tests.model import MERGE_PATCH, Model, character, operate, refused, same
+from valuetracker.store import log_writer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 SETTINGS = settings(
@@ -391,7 +393,12 @@ class Comparison(RuleBasedStateMachine):
                 assert same(values, then[id].values)
 
 
-def test_the_server_agrees_with_a_dictionary(shared_server: RunningServer) -> None:
+def test_the_server_agrees_with_a_dictionary(
+    shared_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that keyframes fall everywhere.
+    monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
+
     class Here(Comparison):
         def __init__(self) -> None:
             super().__init__(shared_server)

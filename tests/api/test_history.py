@@ -310,3 +310,17 @@ def test_another_extension_reads_the_same_history(
         theirs = stranger.get(f"/cross-extension/instances/{extension_id}/sword/history?limit=5")
 
     assert theirs.content == client.get(f"{HISTORY}?limit=5").content
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("cursor", ["0-0", "16777216-7", "99999999999-0", f"{2**62}-0"])
+def test_a_cursor_of_elsewhere_is_no_failure(client: httpx.Client, cursor: str, order: str) -> None:
+    make_instance(client)
+    for number in range(3):
+        set_value(client, "edge", number)
+
+    for key in ({}, {"key": "edge"}, {"key": "nothing"}):
+        answer = client.get(HISTORY, params={"cursor": cursor, "order": order, **key})
+
+        assert answer.status_code == 200, answer.text
+        assert len(answer.json()["items"]) <= 4

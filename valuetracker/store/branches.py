@@ -170,6 +170,7 @@ class _Taking:
         if self._taken:
             self._tx.put_holder(self._new)
             await self._tx.execute_many(sql.INSERT_TAKEN, self._taken)
+            self._tx.forget_entries()
 
     def _copy(self, entry: EntryRow) -> None:
         records: list[str] = []
@@ -185,8 +186,8 @@ class _Taking:
         place = entry.place
         if self._view.follows(entry) and place is not None:
             place = self._places[place].place
-        elif entry.anchor_chat:
-            # It counts as unanchored, and the place is another chat's.
+        elif entry.anchor_chat != 0:
+            # It counts as unanchored, and the place is another chat's, perhaps of one purged.
             place = None
         if records:
             self._take(entry, place, FLIPPABLE, records)

@@ -336,7 +336,8 @@ def _flat(contents: Contents) -> ChatTexts:
 async def validate_checkpoint(
     tx: Ledger, chat_id: str, name: str, actual: dict[str, Any] | None
 ) -> Validation:
-    chat = await _enter(tx, chat_id)
+    # It changes nothing, so a chat that was put away may be meant.
+    chat = await _enter(tx, chat_id, archived=True)
     return await _validate(tx, chat, await find_ready(tx, chat, name), actual)
 
 
@@ -415,8 +416,8 @@ async def restore_checkpoint(
     }
 
 
-async def _enter(tx: Ledger, chat_id: str) -> ChatRow:
-    chat = await enter_chat(tx, chat_id)
+async def _enter(tx: Ledger, chat_id: str, archived: bool = False) -> ChatRow:
+    chat = await enter_chat(tx, chat_id, archived)
     if chat is None:
         raise ChatNotFound()
     return chat

@@ -90,8 +90,10 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
 async def _let_go(tx: Ledger, folded: Folded) -> None:
     """A branch whose own beginning is folded needs nothing of what it took over."""
     for (subject,) in await tx.fetch_all(SELECT_SUBJECTS_OF_TAKEN):
-        if subject in folded.last:
-            holder = await tx.get_holder(subject)
+        holder = await tx.get_holder(subject)
+        last = folded.last.get(subject)
+        # A room of a chat that was purged before it became a branch has been there longer.
+        if last is not None and last.revision > holder.floor:
             async for chunk in taken_list(holder).newest_first(tx):
                 for entry in chunk:
                     folded.add_place(entry)

@@ -19,7 +19,6 @@ from valuetracker.store.ledger import Ledger, answering, loading
 from valuetracker.store.log import At, find_moment, former_values_record, values_at
 from valuetracker.store.operations import merge
 from valuetracker.store.patch import patched
-from valuetracker.store.replay import Replay
 from valuetracker.store.rows import HolderRow, values_record
 from valuetracker.store.snapshot import Snapshot
 from valuetracker.store.story import has_dormant_change, is_hidden, see
@@ -123,10 +122,7 @@ async def remove_values(tx: Ledger, target: Target, keys: list[str]) -> Removed:
     await see(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, keys)
     named = [row for key in dict.fromkeys(keys) if (row := rows[key]) is not None]
-    replay = Replay(tx)
-    removable = [
-        row for row in named if row.value is not None or await has_dormant_change(tx, row, replay)
-    ]
+    removable = [row for row in named if row.value is not None or await has_dormant_change(tx, row)]
     changes = [_remove(tx, holder, row.key) for row in removable]
     return {"success": True, "removedCount": await _remove_all(tx, holder, changes)}
 
@@ -245,11 +241,10 @@ async def _remove_all(tx: Ledger, holder: HolderRow, changes: list[RemoveValue])
 
 async def removable_keys(tx: Ledger, holder: HolderRow) -> list[str]:
     """The keys that have a value, or a change that waits for its place to come back."""
-    replay = Replay(tx)
     return [
         row.key
         for row in await tx.list_rows(holder)
-        if row.value is not None or await has_dormant_change(tx, row, replay)
+        if row.value is not None or await has_dormant_change(tx, row)
     ]
 
 

@@ -112,11 +112,8 @@ class EntryRow(Row):
     space: str = ""
     id: str = ""
     chat_id: str | None = None
-    # Of the place: which chat's it is, and where it stands now.
-    anchor_chat: int | None = None
-    message_id: str | None = None
-    swipe: str | None = None
-    position: int | None = None
+    # The place, as it stands now; None if it has none, or that was purged.
+    anchor: PlaceRow | None = None
     _records: list[Record] | None = None
     _indexes: dict[str, list[int]] | None = None
 
@@ -163,10 +160,10 @@ class EntryRow(Row):
                 self._indexes.setdefault(record.key, []).insert(0, index)
         return self._indexes.get(key, [])
 
-    def stands_at(self, place: PlaceRow) -> None:
-        """Take over what its place says."""
-        self.anchor_chat, self.position = place.chat, place.position
-        self.message_id, self.swipe = place.message_id, place.swipe
+    @property
+    def anchor_chat(self) -> int | None:
+        """Which chat its place is of; 0 if of none."""
+        return self.anchor.chat if self.anchor is not None else None
 
     @property
     def is_flippable(self) -> bool:
@@ -179,7 +176,35 @@ class EntryRow(Row):
         if self.standing:
             return self.standing > 0
         # Anchored in no chat, it is recorded and never flips.
-        return self.place is None or not self.anchor_chat or self.position is not None
+        anchor = self.anchor
+        return anchor is None or not anchor.chat or anchor.position is not None
+
+
+# How many entries are kept for others to find.
+MOST_READ = 50_000
+
+
+class ReadEntries:
+    """What one transaction has read of the log; the past stays as it is, so it is kept."""
+
+    def __init__(self) -> None:
+        # By revision and subject; what was folded stands as revision 0.
+        self.revisions: dict[int, dict[int, list[EntryRow]]] = {}
+        # What was taken over, by holder and revision.
+        self.taken: dict[tuple[int, int], list[EntryRow]] = {}
+        self.single: dict[tuple[int, int], EntryRow | None] = {}
+        # Keys of which no change waits for its place, by their row and how often places moved.
+        self.calm: set[tuple[int, str, int, int]] = set()
+        self._count = 0
+
+    def count(self, entries: int) -> None:
+        """So many are added; if they become too many, others are forgotten."""
+        self._count += entries
+        if self._count > MOST_READ:
+            self.revisions.clear()
+            self.taken.clear()
+            self.single.clear()
+            self._count = entries
 
 
 # What `standing` says: a flip can reach it; or since which revision that is no longer so,

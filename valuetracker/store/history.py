@@ -235,9 +235,9 @@ async def shown_value(tx: Reader, entry: EntryRow, key: str, text: str) -> Any:
 
 
 def anchor_record(entry: EntryRow) -> Any:
-    if entry.message_id is None:
+    if entry.anchor is None:
         return None
-    return {"messageId": entry.message_id, "swipe": entry.swipe}
+    return {"messageId": entry.anchor.message_id, "swipe": entry.anchor.swipe}
 
 
 # Differences

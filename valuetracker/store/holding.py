@@ -47,9 +47,10 @@ async def look_up(tx: Ledger, target: Target) -> HolderRow | None:
     return await find_room(tx, chat, target.space) if chat is not None else None
 
 
-async def enter_chat(tx: Ledger, chat_id: str) -> ChatRow | None:
+async def enter_chat(tx: Ledger, chat_id: str, archived: bool = False) -> ChatRow | None:
+    """The chat, if the caller may write to it; `archived`: also to one that is put away."""
     chat = await tx.find_chat(chat_id)
-    await tx.enter(chat, unknown=chat is None)
+    await tx.enter(chat, unknown=chat is None, archived=archived)
     return chat
 
 

@@ -37,7 +37,7 @@ from valuetracker.model import now
 from valuetracker.store import statements as sql
 from valuetracker.store.chain import Chain
 from valuetracker.store.changes import NO_CONTEXT, Change, Context
-from valuetracker.store.entries import EntryRow
+from valuetracker.store.entries import EntryRow, ReadEntries
 from valuetracker.store.journal import Journal
 from valuetracker.store.requests import Requests
 from valuetracker.store.rows import (
@@ -155,6 +155,7 @@ class Ledger:
         self.clean = True
         self.now = ""
         self.context = NO_CONTEXT
+        self._read_entries: ReadEntries | None = None
 
     # What the engine calls
 
@@ -183,6 +184,7 @@ class Ledger:
         self.now = self.now or now()
         self.context = context = job.context
         self._revised = self._saw = False
+        self._read_entries = None
         self._journal.begin(context, self.now)
         # Every write comes through here: nothing is awaited that has nothing to do.
         if not self._begun:
@@ -490,6 +492,17 @@ class Ledger:
     def rows(self) -> WorkingSet:
         return self._rows
 
+    @property
+    def read_entries(self) -> ReadEntries:
+        """What the verb has read of the log."""
+        if self._read_entries is None:
+            self._read_entries = ReadEntries()
+        return self._read_entries
+
+    def forget_entries(self) -> None:
+        """What was read of the log is not all as it was."""
+        self._read_entries = None
+
     def touched_everything(self) -> None:
         """Nothing that was answered before is known to hold."""
         self._commit.tags = None
@@ -498,6 +511,7 @@ class Ledger:
         """Rows were changed beside this: have all of them read anew."""
         await self._write_pending()
         self.clean = False
+        self.forget_entries()
         self._rows.forget()
         self._begun = False
         self._commit.tags = None

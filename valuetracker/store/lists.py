@@ -170,8 +170,11 @@ async def entries_of_revision(tx: Reader, revision: int) -> list[EntryRow]:
         before = entry.entry
     if entries and entries[-1].entry > until:
         entries.pop()
-    elif before != (await tx.load_head()).entry:
-        raise DatabaseDamaged()
+    else:
+        # Nothing follows, so the last of all is of it; or it has never been.
+        end = (await tx.load_head()).entry
+        if end != before and (before is not None or end >= since):
+            raise DatabaseDamaged()
     return entries
 
 
@@ -202,7 +205,7 @@ async def put_in_place(tx: Reader, entries: Iterable[EntryRow]) -> None:
     for entry in anchored:
         place = places.get(entry.place or 0)
         if place is not None:
-            entry.stands_at(place)
+            entry.anchor = place
         elif entry.chat is None or (await tx.get_chat(entry.chat)).floor < entry.revision:
             # Only the places of a chat that was purged since are gone.
             raise DatabaseDamaged()

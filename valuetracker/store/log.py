@@ -147,7 +147,8 @@ async def state_until(tx: Reader, number: int, until: int) -> dict[str, Record]:
     # Also of keys that changed since: the keyframe is checked as a whole.
     pointers = frame.revisions()
     if pointers:
-        ranges = [_range(revision, head, until) for revision in sorted(set(pointers.values()))]
+        # Up to the keyframe itself: its revision may have gone on.
+        ranges = [_range(rev, head, frame.entry) for rev in sorted(set(pointers.values()))]
         framed: dict[str, Record] = {}
         rows = await tx.fetch_all(
             SELECT_EFFECTS_IN,

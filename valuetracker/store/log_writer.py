@@ -122,7 +122,7 @@ class LogWriter:
             chat.told = number
             self._rows.chats.put(chat.number, chat)
         if place is not None:
-            row.stands_at(place)
+            row.anchor = place
             if place.chat:
                 place.entries += 1
                 self._rows.places.put(place.place, place)

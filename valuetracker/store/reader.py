@@ -7,11 +7,15 @@ from typing import Any, Protocol
 
 from valuetracker.engine import Row
 from valuetracker.engine.statement import Statement
+from valuetracker.store.entries import ReadEntries
 from valuetracker.store.rows import CharacterRow, ChatRow, Head, HolderRow, PlaceRow
 
 
 class Reader(Protocol):
     """What both kinds of transaction can do."""
+
+    @property
+    def read_entries(self) -> ReadEntries: ...
 
     async def load_head(self) -> Head: ...
     async def settle(self) -> None: ...

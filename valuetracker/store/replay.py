@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -68,14 +69,10 @@ class Replayed:
 
 
 class Replay:
-    """Replays keys of one transaction; entries that were read once are kept for others."""
+    """Replays keys of one transaction."""
 
     def __init__(self, tx: Reader) -> None:
         self._tx = tx
-        # By revision and subject; what was folded stands as revision 0.
-        self._revisions: dict[int, dict[int, list[EntryRow]]] = {}
-        self._taken: dict[tuple[int, int], list[EntryRow]] = {}
-        self._single: dict[tuple[int, int], EntryRow | None] = {}
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
         """The source changes of a key, newest first, from the revision that spoke of it last."""
@@ -100,47 +97,61 @@ class Replay:
 
     async def entries(self, holder: int, revision: int) -> list[EntryRow]:
         """What a revision did to a holder, newest first."""
-        # Not of its own log, so taken over with the number it had.
-        return await self.own_entries(holder, revision) or await self._taken_of(holder, revision)
+        oldest = (await self._tx.load_head()).oldest
+        if revision > oldest:
+            entries = await self.own_entries(holder, revision)
+            # Not of its own log, so taken over with the number it had.
+            entries = entries or await self._taken_of(holder, revision)
+        else:
+            # What was folded may be of a former life; what was taken over is not.
+            entries = await self._taken_of(holder, revision)
+            entries = entries or await self.own_entries(holder, revision)
+        if not entries:
+            raise DatabaseDamaged()
+        return entries
 
     async def own_entries(self, holder: int, revision: int) -> list[EntryRow]:
         """What a revision did to a holder by its own log, newest first."""
-        oldest = (await self._tx.load_head()).oldest
-        if revision <= oldest:
-            return await self._folded(holder, oldest)
-        known = self._revisions.get(revision)
+        head = await self._tx.load_head()
+        if revision <= head.oldest:
+            return await self._folded(holder, head.oldest)
+        known = self._tx.read_entries.revisions.get(revision)
         if known is None:
-            known = self._revisions[revision] = {}
+            known = {}
             entries = await entries_of_revision(self._tx, revision)
             await put_in_place(self._tx, entries)
             for entry in reversed(entries):
                 known.setdefault(entry.subject, []).append(entry)
+            if revision < head.revision:
+                # The last one may be going on.
+                self._tx.read_entries.count(len(entries))
+                self._tx.read_entries.revisions[revision] = known
         return known.get(holder, [])
 
     async def _folded(self, holder: int, oldest: int) -> list[EntryRow]:
         """What lies below the oldest was folded into one entry."""
-        known = self._revisions.setdefault(0, {})
+        known = self._tx.read_entries.revisions.setdefault(0, {})
         if holder not in known:
             rows = await self._tx.fetch_all(SELECT_BASES_OF, subject=holder, until=last_of(oldest))
             known[holder] = [OF_SUBJECT.read(row, holder) for row in rows]
         return known[holder]
 
     async def _taken_of(self, holder: int, revision: int) -> list[EntryRow]:
-        if (holder, revision) not in self._taken:
+        known = self._tx.read_entries.taken
+        if (holder, revision) not in known:
             since, until = first_of(revision), last_of(revision)
             rows = await self._tx.fetch_all(
                 SELECT_TAKEN_OF, subject=holder, since=since, until=until
             )
             entries = [TAKEN.read(row, holder) for row in rows]
-            links = [entry.before for entry in entries]
-            # What was once taken over and what was folded since is there as a whole.
-            if not entries or links[:-1] != [entry.entry for entry in entries[1:]]:
-                raise DatabaseDamaged()
-            if links[-1] >= since:
-                raise DatabaseDamaged()
+            for entry, following in pairwise([*entries, None]):
+                assert entry is not None
+                if entry.before >= since and (following is None or following.entry != entry.before):
+                    raise DatabaseDamaged()
             await put_in_place(self._tx, entries)
-            self._taken[holder, revision] = entries
-        return self._taken[holder, revision]
+            self._tx.read_entries.count(len(entries))
+            known[holder, revision] = entries
+        return known[holder, revision]
 
     async def _sources(
         self, holder: int, key: str, last: int, counts: Counts
@@ -187,7 +198,8 @@ class Replay:
 
     async def entry(self, holder: int, number: int) -> EntryRow | None:
         """An entry of a holder's log, or one it has taken over."""
-        if (holder, number) not in self._single:
+        known = self._tx.read_entries.single
+        if (holder, number) not in known:
             row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
             if row is None:
                 row = await self._tx.fetch_one(SELECT_TAKEN, entry=number, subject=holder)
@@ -196,8 +208,9 @@ class Replay:
                 await put_in_place(self._tx, [entry])
             elif EntryRow.revision_of(number) > (await self._tx.load_head()).oldest:
                 raise DatabaseDamaged()
-            self._single[holder, number] = entry
-        return self._single[holder, number]
+            self._tx.read_entries.count(1)
+            known[holder, number] = entry
+        return known[holder, number]
 
     async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
         sources, newest = await self._sources(holder, key, last, counts)

@@ -13,6 +13,7 @@ from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store import statements as sql
+from valuetracker.store.entries import ReadEntries
 from valuetracker.store.ledger import load_head
 from valuetracker.store.rows import (
     AliasRow,
@@ -36,7 +37,17 @@ class Snapshot:
     says nothing has changed with the head.
     """
 
-    __slots__ = ("_chats", "_places", "_transaction", "etag", "head", "keepable", "names", "tags")
+    __slots__ = (
+        "_chats",
+        "_places",
+        "_transaction",
+        "etag",
+        "head",
+        "keepable",
+        "names",
+        "read_entries",
+        "tags",
+    )
 
     def __init__(self, transaction: Transaction, head: Head) -> None:
         self._transaction = transaction
@@ -44,6 +55,7 @@ class Snapshot:
         self._places: dict[int, PlaceRow] = {}
         # What subjects of the log are called: their space and id, by number.
         self.names: dict[int, tuple[str, str]] = {}
+        self.read_entries = ReadEntries()
         self.head = head
         self.tags: set[Tag] = set()
         self.etag: int | str | None = head.tag

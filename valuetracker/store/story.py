@@ -276,6 +276,7 @@ async def unanchor(tx: Ledger, holder: HolderRow) -> None:
     revision = await tx.revise()
     await _settle(tx, subject_list(holder), UPDATE_STANDING, revision)
     await _settle(tx, taken_list(holder), UPDATE_TAKEN_STANDING, revision)
+    tx.forget_entries()
 
 
 async def _settle(tx: Ledger, log: EntryList, change: Statement, revision: int) -> None:
@@ -291,10 +292,16 @@ async def _settle(tx: Ledger, log: EntryList, change: Statement, revision: int) 
             await tx.execute_many(change, entries)
 
 
-async def has_dormant_change(tx: Ledger, row: DataRow, replay: Replay | None = None) -> bool:
+async def has_dormant_change(tx: Ledger, row: DataRow) -> bool:
     """Whether a change of this key waits for its place to come back."""
-    if row.anchored:
-        async for source in (replay or Replay(tx)).walk(row.holder, row.key, row.last):
-            if source.entry.standing == FLIPPABLE and not source.entry.is_live:
-                return True
+    if not row.anchored:
+        return False
+    # A batch may ask again and again.
+    calm, asked = tx.read_entries.calm, (row.holder, row.key, row.last, tx.rows.turns)
+    if asked in calm:
+        return False
+    async for source in Replay(tx).walk(row.holder, row.key, row.last):
+        if source.entry.standing == FLIPPABLE and not source.entry.is_live:
+            return True
+    calm.add(asked)
     return False

@@ -52,6 +52,8 @@ class WorkingSet:
         # which holders were: those are not looked at again.
         self._names_are_whole = False
         self._whole: set[int] = set()
+        # How often places have moved.
+        self.turns = 0
         self.forget()
 
     def forget(self) -> None:
@@ -423,6 +425,7 @@ class WorkingSet:
 
     def flip(self, place: PlaceRow, revision: int) -> None:
         """A place has moved, come or gone."""
+        self.turns += 1
         self.places.put(place.place, place)
         self.flips[place.place, revision] = place.flip(revision)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.api.chats.chat import Chat, Values, chat_state, furnish
 from tests.conftest import wait_for
 from tests.model import done, instance, outcome, refused
+from valuetracker.store import log_writer
 
 
 def part(values: Values, state: Any) -> Any:
@@ -275,3 +276,27 @@ def test_looking_back_changes_nothing(values: Values) -> None:
 
     assert values.data() == {"hp": 40}
     assert outcome(values.client.get("/changes?since=3")) == (200, {"items": [], "next": 3})
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_keyframe_may_fall_into_the_middle_of_a_reconcile(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    monkeypatch.setattr(log_writer, "FRAME_CHANGES", 4)
+    chat = Chat(client, "chat")
+    both = [chat.instance("sword"), chat.instance("shield")]
+    for each in both:
+        done(each.send("PUT", "/data/merge", {"a": 0, "b": 0}))
+    for number in range(before):
+        both[0].set("other", number)
+    for key in ("a", "b"):
+        for each in both:
+            each.set(key, 5, "m1")
+
+    # It goes from one to the other and back: two entries for each.
+    revision = chat.reconcile()["revision"]
+
+    now = [each.data() for each in both]
+    assert [(data["a"], data["b"]) for data in now] == [(0, 0), (0, 0)]
+    assert [each.data(revision) for each in both] == now
+    assert [each.data(revision - 1)["a"] for each in both] == [5, 5]

@@ -342,3 +342,41 @@ def test_checkpoints_are_not_taken_over(chat: Chat) -> None:
 
     assert branch.state()["checkpoints"] == []
     assert make_checkpoint(branch)["revision"] == 2
+
+
+# Beside purged chats.
+
+
+def test_a_branch_with_the_id_of_a_purged_chat_keeps_what_it_took_over(
+    client: httpx.Client,
+) -> None:
+    gone = Chat(client, "gone")
+    gone.set("hp", 0)
+    gone.purge()
+    parent = Chat(client, "parent")
+    parent.set("hp", 1, "m1")
+    parent.set("hp", 2, "m2")
+    branch_off(parent, "gone")
+
+    # Below the branch, but above the former life of its id.
+    assert client.post("/compact", json={"keep": {"revisions": 2}}).json()["oldest"] == 3
+    gone.reconcile("m1")
+
+    assert gone.data() == {"hp": 1}
+    assert gone.as_of("m1")["data"] == {"hp": 1}
+
+
+def test_an_instance_of_a_chat_that_was_purged_since_can_be_branched(
+    client: httpx.Client,
+) -> None:
+    sword = Chat(client, "old").instance("sword")
+    sword.set("hp", 5, "m1")
+    sword = Chat(client, "new").instance("sword")
+    Chat(client, "old").purge()
+    sword.set("hp", 7, "n1")
+
+    branched = branch_of(sword)
+    branched.chat.reconcile()
+    again = branch_of(branched, "again")
+
+    assert (sword.data(), branched.data(), again.data()) == ({"hp": 7}, {"hp": 5}, {"hp": 5})

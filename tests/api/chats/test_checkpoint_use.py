@@ -341,3 +341,15 @@ def test_nothing_that_happens_to_the_checkpoint_reaches_the_chat(client: httpx.C
     done(send_checkpoint(chat, "DELETE"))
 
     assert chat.state() == before
+
+
+def test_a_checkpoint_of_an_archived_chat_can_be_checked_and_not_gone_back_to(
+    client: httpx.Client,
+) -> None:
+    chat = furnish(client)
+    make_checkpoint(chat, name="there")
+    chat.archive()
+
+    assert validate(chat, "there") == VALID
+    answer = chat.send("POST", "/checkpoints/there/restore")
+    assert refused(answer)[:2] == (409, "chat_archived")
