@@ -18,13 +18,13 @@ Whatever one verb applies is one revision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
 
-from valuetracker.engine import Row, Transaction
+from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
     ChatArchived,
@@ -35,16 +35,14 @@ from valuetracker.errors import (
 )
 from valuetracker.model import now
 from valuetracker.store import statements as sql
-from valuetracker.store.chain import Chain
 from valuetracker.store.changes import NO_CONTEXT, Change, Context
-from valuetracker.store.entries import EntryRow, ReadEntries
+from valuetracker.store.entries import EntryRow
 from valuetracker.store.journal import Journal
+from valuetracker.store.loading import Loading
 from valuetracker.store.requests import Requests
 from valuetracker.store.rows import (
     AliasRow,
-    CharacterRow,
     ChatRow,
-    DataRow,
     Head,
     HolderRow,
     PlaceRow,
@@ -137,13 +135,11 @@ def answering(answers: Callable[..., Any]) -> Callable[[Verb], Verb]:
     return mark
 
 
-class Ledger:
+class Ledger(Loading):
     """The transaction of writing verbs."""
 
     def __init__(self, transaction: Transaction, rows: WorkingSet) -> None:
-        self._transaction = transaction
-        self._rows = rows
-        self._begun = False
+        super().__init__(transaction, rows)
         self._requests = Requests(transaction)
         self._journal = Journal(rows)
         self._commit = Commit(0, self._journal.tags)
@@ -155,7 +151,6 @@ class Ledger:
         self.clean = True
         self.now = ""
         self.context = NO_CONTEXT
-        self._read_entries: ReadEntries | None = None
 
     # What the engine calls
 
@@ -229,98 +224,7 @@ class Ledger:
         self._commit.entries += entries
         self._head_moved = False
 
-    # What verbs load
-
-    async def load_head(self) -> Head:
-        if not self._begun:
-            await self._rows.begin(self._transaction)
-            self._begun = True
-        head = self._rows.head
-        assert head is not None
-        return head
-
-    async def settle(self) -> None:
-        """Have rows and log say all that was applied."""
-        await self._write_pending()
-
-    async def find_character(self, character_id: str) -> CharacterRow | None:
-        found = await self._rows.find_character(character_id)
-        return found if found is not None and not found.gone else None
-
-    async def find_instance(self, instance_id: str) -> HolderRow | None:
-        found = await self._rows.find_holder("instance", instance_id)
-        return found if found is not None and not found.gone else None
-
-    async def find_any_instance(self, instance_id: str) -> HolderRow | None:
-        """An instance that is or was there."""
-        return await self._rows.find_holder("instance", instance_id)
-
-    async def find_any_character(self, character_id: str) -> CharacterRow | None:
-        return await self._rows.find_character(character_id)
-
-    async def get_holder(self, number: int) -> HolderRow:
-        return await self._rows.get_holder(number)
-
-    async def list_instances_of(self, character_id: str) -> list[HolderRow]:
-        """The instances of a character, in the order in which they came into being."""
-        return await self._rows.list_instances_of(character_id)
-
-    async def list_holders_of_chat(self, chat: ChatRow) -> list[HolderRow]:
-        """What a chat holds: its rooms, and the instances that are bound to it."""
-        return await self._rows.list_holders_of_chat(chat)
-
-    async def load_rows(self, holder: HolderRow, keys: list[str]) -> dict[str, DataRow | None]:
-        """The rows of these keys, by key, among others; a row may be without value."""
-        number = holder.number
-        await self._rows.load_values([(number, key) for key in keys])
-        return self._rows.table(number).rows
-
-    async def list_rows(self, holder: HolderRow) -> list[DataRow]:
-        """All keys a holder has or had, in the order in which they came into being."""
-        return await self._rows.list_rows(holder)
-
-    async def list_values(self, holder: HolderRow) -> list[DataRow]:
-        return [row for row in await self._rows.list_rows(holder) if row.value is not None]
-
-    async def find_chat(self, chat_id: str) -> ChatRow | None:
-        """The chat of this id, or of this former id."""
-        chat = await self._rows.find_chat(chat_id)
-        return chat if chat is not None and not chat.gone else None
-
-    async def find_any_chat(self, chat_id: str) -> ChatRow | None:
-        """The same, also if it has been purged."""
-        return await self._rows.find_chat(chat_id)
-
-    async def get_chat(self, number: int) -> ChatRow:
-        return await self._rows.get_chat(number)
-
-    async def chat_id(self, number: int | None) -> str | None:
-        return (await self._rows.get_chat(number)).id if number is not None else None
-
-    async def load_chain(self, chat: int) -> Chain:
-        return await self._rows.load_chain(chat)
-
-    async def list_places(self, chat: ChatRow) -> list[PlaceRow]:
-        """All places of a chat that were ever seen, as they are now."""
-        return list((await self._rows.load_chain(chat.number)).places.values())
-
-    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]:
-        return await self._rows.load_places(numbers)
-
-    async def find_room(self, chat: ChatRow, space: str) -> HolderRow | None:
-        """One of the rooms of a chat, if it was ever needed."""
-        holder = await self._rows.find_holder(space, str(chat.number))
-        if (holder is not None) != chat.has_room(space):
-            raise DatabaseDamaged()
-        return holder
-
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
-        await self._write_pending()
-        return await self._transaction.fetch_all(statement, **parameters)
-
-    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
-        await self._write_pending()
-        return await self._transaction.fetch_one(statement, **parameters)
+    # What verbs run by themselves
 
     async def execute(self, statement: Statement, **parameters: Any) -> None:
         self.clean = False
@@ -491,17 +395,6 @@ class Ledger:
     @property
     def rows(self) -> WorkingSet:
         return self._rows
-
-    @property
-    def read_entries(self) -> ReadEntries:
-        """What the verb has read of the log."""
-        if self._read_entries is None:
-            self._read_entries = ReadEntries()
-        return self._read_entries
-
-    def forget_entries(self) -> None:
-        """What was read of the log is not all as it was."""
-        self._read_entries = None
 
     def touched_everything(self) -> None:
         """Nothing that was answered before is known to hold."""
