@@ -182,7 +182,8 @@ CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 CREATE TABLE {schema}.chats (
     number      BIGINT PRIMARY KEY,
     place       BIGINT NOT NULL,
-    id          TEXT COLLATE "C" NOT NULL UNIQUE,
+    -- Checked when a statement ends: in one, an id may go from a chat to another.
+    id          TEXT COLLATE "C" NOT NULL UNIQUE DEFERRABLE INITIALLY IMMEDIATE,
     parent      BIGINT,
     origin      TEXT COLLATE "C",
     created_at  TEXT COLLATE "C" NOT NULL,

@@ -328,6 +328,11 @@ class Ledger(Loading):
             self._commit.revisions += 1
         return head.revision
 
+    def is_over(self, revision: int) -> bool:
+        """Whether nothing will be added to a revision: it is not this verb's."""
+        head = self._rows.head
+        return not self._revised or head is None or revision < head.revision
+
     @property
     def _only_looked(self) -> bool:
         return self._saw and not self._journal.logged

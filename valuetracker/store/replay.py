@@ -122,8 +122,7 @@ class Replay:
             await put_in_place(self._tx, entries)
             for entry in reversed(entries):
                 known.setdefault(entry.subject, []).append(entry)
-            if revision < head.revision:
-                # The last one may be going on.
+            if self._tx.is_over(revision):
                 self._tx.read_entries.count(len(entries))
                 self._tx.read_entries.revisions[revision] = known
         return known.get(holder, [])

@@ -73,6 +73,10 @@ class Snapshot:
     async def load_head(self) -> Head:
         return self.head
 
+    def is_over(self, revision: int) -> bool:
+        """Whether nothing will be added to a revision."""
+        return True
+
     async def settle(self) -> None:
         """Nothing is ever pending."""
 

@@ -322,8 +322,10 @@ class WorkingSet:
                     self._weight += ROW_BYTES
             self._complete.add(holder.number)
             holder.verify_rows([row for row in table.rows.values() if row is not None])
+        # Those that are gone have no place: they come first, by their keys.
         return sorted(
-            (row for row in table.rows.values() if row is not None), key=lambda row: row.place
+            (row for row in table.rows.values() if row is not None),
+            key=lambda row: (row.place, row.key),
         )
 
     # Chats

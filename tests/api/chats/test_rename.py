@@ -186,3 +186,17 @@ def test_the_new_id_may_be_any_text(chat: Chat, chat_id: str) -> None:
     chat.set("hp", 50)
 
     assert chat.rename(chat_id).data() == {"hp": 50}
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
+def test_the_id_of_a_purged_chat_can_be_taken_by_another(
+    client: httpx.Client, order: tuple[str, str]
+) -> None:
+    for name in order:
+        Chat(client, name).set("of", name)
+    Chat(client, "old").purge()
+
+    taken = Chat(client, "new").rename("old")
+
+    assert taken.data() == {"of": "new"}
+    assert Chat(client, "new").data() == {"of": "new"}

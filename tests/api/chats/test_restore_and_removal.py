@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.api.chats.chat import Chat, Values, reconciled, restored
+from tests.conftest import running_server
 from tests.model import done, head, outcome
 
 
@@ -293,3 +295,28 @@ def test_dormant_changes_below_the_cutoff_are_dropped(values: Values) -> None:
     found = values.chat.reconcile("m1")
 
     assert (found["revived"], found["changed"], values.data()) == (0, [], {"hp": 50})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_removals_of_what_is_gone_are_told_by_their_keys(
+    tmp_path: Path, own_database: str, restarted: bool
+) -> None:
+    def remove(client: httpx.Client) -> None:
+        chat = Chat(client, "chat")
+        done(chat.send("DELETE", "/data"))
+        assert [each["key"] for each in chat.history()][-3:] == ["a", "b", "c"]
+
+    with running_server(tmp_path, database=own_database) as server:
+        server.register("demo")
+        with server.client("demo") as client:
+            for key in ("c", "a", "b"):
+                Chat(client, "chat").set(key, 1, "m1")
+            Chat(client, "chat").reconcile()
+            if not restarted:
+                remove(client)
+    if restarted:
+        with (
+            running_server(tmp_path, database=own_database) as server,
+            server.client("demo") as client,
+        ):
+            remove(client)
