@@ -22,7 +22,9 @@ from tests.engine.populated import (
     read,
     reads,
 )
-from tests.engine.told import reads_of_story, tell
+from tests.engine.told import HERO, PACK, reads_of_story, tell
+from valuetracker.store import statements as sql
+from valuetracker.store.entries import KeyframeRow
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 FLIPS = 5_000 if SOAK else 150
@@ -301,6 +303,30 @@ def test_a_lost_row_is_missed(story: Populated, tmp_path: Path, table: str) -> N
 
     assert rows
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} rows"
+
+
+def test_a_keyframe_that_stands_for_other_values_is_noticed(
+    story: Populated, tmp_path: Path
+) -> None:
+    data_dir = story.copy(tmp_path / "db")
+    with closing(sqlite3.connect(data_dir / "demo.db")) as connection:
+        found = connection.execute(f"SELECT {sql.names(sql.KEYFRAMES)} FROM keyframes").fetchall()
+        for row in found:
+            frame = KeyframeRow(*row).verify()
+            frame.digest ^= 1
+            frame.seal()
+            connection.execute(
+                "UPDATE keyframes SET digest = ?, checksum = ? WHERE holder = ? AND entry = ?",
+                (frame.digest, frame.checksum, frame.holder, frame.entry),
+            )
+        connection.commit()
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        then, now = read(client, f"/instances/{PACK}?at=150"), read(client, f"/instances/{HERO}")
+
+    assert found
+    assert (then[0], then[1]["code"]) == (503, "database_damaged")
+    assert now == story.answers[f"/instances/{HERO}"]
 
 
 @pytest.mark.parametrize(

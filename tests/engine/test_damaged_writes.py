@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from tests.api.chats.chat import anchor_of
 from tests.conftest import running_server
-from tests.engine.populated import Answer, Populated, populate, read
+from tests.engine.populated import PAGE, Answer, Populated, populate, read
 from tests.engine.told import HERO, MULE, PACK, reads_of_story, tell
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -60,6 +62,8 @@ WRITES = [
     Write("POST", "/compact", {"keep": {"revisions": 90}}),
     Write("DELETE", "/chats/chat?purge=true"),
 ]
+SET = {"key": "gold", "value": 1}
+COUNT = {"op": "increment", "instanceId": HERO, "key": "counter", "by": 1}
 # What the clock decides, or chance.
 UNCERTAIN = {"updatedAt", "createdAt", "at", "session"}
 
@@ -119,3 +123,52 @@ def test_a_write_to_a_damaged_file_is_right_or_refused(
         shutil.rmtree(tmp_path / f"{number}")
 
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
+
+
+# What is lost, and a write that would make it again, or begin where it was.
+LOST = [
+    ("holders WHERE id = 'hero'", Write("POST", "/instances", {"id": HERO, "characterId": "c"})),
+    ("holders WHERE id = 'hero'", Write("POST", f"/instances/{HERO}/data", SET)),
+    ("characters WHERE id = 'character 0'", Write("POST", "/characters", {"id": "character 0"})),
+    ("chats WHERE id = 'aside'", Write("POST", "/chats/aside/data", SET)),
+    ("aliases", Write("POST", "/chats/other/data", SET)),
+    (
+        "data WHERE key = 'weather'",
+        Write("POST", "/chats/chat/data", {"key": "weather", "value": 1}),
+    ),
+    ("data WHERE key = 'counter'", Write("POST", "/batch", {"operations": [COUNT]})),
+    ("entries WHERE effect = 0", Write("POST", "/chats/chat/reconcile", chain("m0", "m5"))),
+    ("members", Write("POST", "/characters/character 0/restore", {"revision": 110})),
+    ("places WHERE message_id = 'm5'", Write("POST", "/chats/chat/reconcile", chain("m0"))),
+]
+
+
+@pytest.mark.parametrize(("lost", "write"), LOST, ids=lambda each: getattr(each, "path", each))
+def test_what_was_lost_is_not_made_again(
+    story: Populated, tmp_path: Path, lost: str, write: Write
+) -> None:
+    file = tmp_path / "lost.db"
+    file.write_bytes(story.good)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute(f"DELETE FROM {lost}").rowcount
+        connection.commit()
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+    written = write_to(story, tmp_path / "db", file.read_bytes(), write)
+
+    assert (written.answer[0], written.answer[1]["code"]) == (503, "database_damaged")
+
+
+def test_what_an_index_has_lost_is_not_made_again(story: Populated, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(story.path / "demo.db")) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'holders_by_id'"
+        ).fetchone()
+    content = bytearray(story.good)
+    place = content.index(PACK.encode(), (root - 1) * PAGE, root * PAGE)
+    content[place] ^= 1
+    again = Write("POST", "/instances", {"id": PACK, "characterId": "character 0"})
+
+    written = write_to(story, tmp_path / "db", bytes(content), again)
+
+    assert (written.answer[0], written.answer[1]["code"]) == (503, "database_damaged")

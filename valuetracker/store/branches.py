@@ -31,6 +31,7 @@ from valuetracker.store.entries import (
 )
 from valuetracker.store.holding import enter_chat, make_room
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.listing import present_chats
 from valuetracker.store.lists import put_in_place, subject_list, taken_list
 from valuetracker.store.log import chat_instances_at, find_moment, shape_at
 from valuetracker.store.queue import guard
@@ -329,7 +330,7 @@ async def get_lineage(tx: Snapshot, chat_id: str) -> Lineage | None:
         parent = await tx.get_chat(child.parent)
         ancestors.append(_relative(parent.id, child))
         child = parent
-    branches = [each for each in await tx.list_chats() if each.parent == chat.number]
+    branches = [each for each in await present_chats(tx) if each.parent == chat.number]
     return {
         "chatId": chat.id,
         "ancestors": ancestors,

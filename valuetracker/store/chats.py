@@ -20,6 +20,7 @@ from valuetracker.store.data import removable_keys
 from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.instances import removal_of
 from valuetracker.store.ledger import Ledger
+from valuetracker.store.listing import present_chats
 from valuetracker.store.lists import subject_list
 from valuetracker.store.queue import count_operations
 from valuetracker.store.reader import Reader
@@ -45,7 +46,8 @@ async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
 
 
 async def list_chats(tx: Snapshot) -> list[Chat]:
-    return [await chat_record(tx, row) for row in await tx.list_chats() if row.archived_at is None]
+    chats = await present_chats(tx)
+    return [await chat_record(tx, chat) for chat in chats if chat.archived_at is None]
 
 
 async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:

@@ -10,6 +10,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.model import Checkpoint, CheckpointListed, CheckpointSummary
 from valuetracker.store import statements as sql
+from valuetracker.store.listing import present_chats
 from valuetracker.store.reader import Reader
 from valuetracker.store.rows import ChatRow, Row, checksum
 
@@ -109,11 +110,8 @@ async def list_checkpoint_rows(tx: Reader, chat: ChatRow) -> list[CheckpointRow]
 
 async def oldest_needed(tx: Reader) -> int | None:
     """How far the log may be folded, if any checkpoint says so."""
-    chats = [ChatRow(*row).verify() for row in await tx.fetch_all(sql.SELECT_CHATS)]
-    if len(chats) != (await tx.load_head()).chats:
-        raise DatabaseDamaged()
     needed: list[int] = []
-    for chat in chats:
+    for chat in await present_chats(tx):
         for row in await list_checkpoint_rows(tx, chat) if chat.checkpoints else ():
             if row.status == READY and row.message_id is None:
                 needed.append(row.revision)

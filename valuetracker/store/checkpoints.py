@@ -48,6 +48,7 @@ from valuetracker.store.contents import Contents, contents_at, contents_now, con
 from valuetracker.store.history import ChatTexts, chat_differences
 from valuetracker.store.holding import enter_chat, expect_chat
 from valuetracker.store.ledger import Answer, Ledger
+from valuetracker.store.listing import holders_of_chat
 from valuetracker.store.log import Moment, find_moment
 from valuetracker.store.queue import guard
 from valuetracker.store.reader import Reader
@@ -180,9 +181,7 @@ Measure = tuple[dict[str, Any], RowCounts, str]
 
 async def measure_now(tx: Ledger, chat: ChatRow) -> Measure:
     """The same as `_measure` of what is there now, without looking at every value."""
-    rows = await tx.fetch_all(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
-    holders = [HolderRow(*row).verify() for row in rows]
-    chat.verify_holders(holders)
+    holders = await holders_of_chat(tx, chat)
     keys = {holder.space: holder.keys for holder in holders if holder.space in ROOMS}
     instances = [holder for holder in holders if holder.space == "instance"]
     room = next((holder for holder in holders if holder.space == "series"), None)

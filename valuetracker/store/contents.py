@@ -18,6 +18,7 @@ from valuetracker.store import statements as sql
 from valuetracker.store.checkpoint_rows import list_checkpoint_rows
 from valuetracker.store.entries import Record
 from valuetracker.store.instances import full_former, instance_record
+from valuetracker.store.listing import holders_of_chat
 from valuetracker.store.log import (
     At,
     Moment,
@@ -65,11 +66,7 @@ class Contents:
 
 
 async def contents_now(tx: Reader, chat: ChatRow) -> Contents:
-    holders = [
-        HolderRow(*row).verify()
-        for row in await tx.fetch_all(sql.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
-    ]
-    chat.verify_holders(holders)
+    holders = await holders_of_chat(tx, chat)
     values: dict[int, list[DataRow]] = {holder.number: [] for holder in holders}
     for row in await tx.fetch_all(SELECT_VALUES_OF_CHAT, chat=chat.number):
         value = DataRow(*row).verify()

@@ -177,13 +177,6 @@ class Snapshot:
             self._chats[number] = ChatRow(*row).verify()
         return self._chats[number]
 
-    async def list_chats(self) -> list[ChatRow]:
-        """All chats that are there, also those put away, in the order in which they came."""
-        rows = [ChatRow(*row).verify() for row in await self.fetch_all(sql.SELECT_CHATS)]
-        if len(rows) != self.head.chats:
-            raise DatabaseDamaged()
-        return rows
-
     async def list_places(self, chat: ChatRow) -> list[PlaceRow]:
         """All places of a chat that were ever seen, as they are now."""
         places = [
