@@ -1,7 +1,7 @@
 """
 The measure everything is held against: a bare ASGI application under the same uvicorn.
 
-Its options repeat those of `valuetracker.server` instead of taking them from there: should
+Its options repeat those of `valuetracker.http.server` instead of taking them from there: should
 our server get a protocol class of its own, this must stay plain uvicorn.
 """
 
@@ -12,7 +12,7 @@ import logging
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from valuetracker.server import listen, url_of
+from valuetracker.http.server import listen, url_of
 
 BODY = b'{"hello":"world"}'
 START = {

@@ -22,7 +22,7 @@ from bench.children import Failure, running
 from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
 from bench.workloads import EXTENSION, INSTANCES, Api, check_reads, measure_checked
 from bench.wrk import Load, Measurement
-from tests.postgres import PORT, PostgresServer
+from tests.support.postgres import PORT, PostgresServer
 
 CONNECTIONS = 16
 # Writes per second, where SQLite does so many: a machine that cannot is not judged.

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from valuetracker.cli import main
+from valuetracker.cli.main import main
 from valuetracker.engine.connection import SQLiteTransaction
 from valuetracker.engine.statement import Statement
-from valuetracker.store import statements as sql
+from valuetracker.store.rows import statements as sql
 
 LOG = (sql.INSERT_ENTRY, sql.INSERT_KEYFRAME)
 

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from starlette.applications import Starlette
 
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 from valuetracker.app import create_app, create_engine
-from valuetracker.server import Server, listen, url_of
+from valuetracker.http.server import Server, listen, url_of
 from valuetracker.settings import PREFIX, Settings
 
 # What "up to a minute" means wherever a test waits for something.

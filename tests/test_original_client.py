@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import character, instance
 from tests.conftest import RunningServer
+from tests.support.answers import character, instance
 
 # What the URL parser of a browser leaves alone in a path: no `%` is added to one.
 LEFT_ALONE = "/?#%:@!$&'()*+,;=[]|\\^~-._"

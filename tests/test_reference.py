@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from tests.conftest import RunningServer, running_server
-from tests.walk import WALK, Step, take
+from tests.support.walk import WALK, Step, take
 from valuetracker.api import ENDPOINTS, SECTIONS
-from valuetracker.endpoints import AnyDocument, AnyKeys, Endpoint
-from valuetracker.openapi import openapi
-from valuetracker.reference import api_markdown, error_classes
+from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint
+from valuetracker.reference.markdown import api_markdown, error_classes
+from valuetracker.reference.openapi import openapi
 from valuetracker.settings import PREFIX
 
 API_MD = Path(__file__).parent.parent / "API.md"

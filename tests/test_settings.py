@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from valuetracker.cli import main, secret_settings
+from valuetracker.cli.main import main, secret_settings
 from valuetracker.settings import Setting, Settings, settings_table
 
 README = Path(__file__).parent.parent / "README.md"

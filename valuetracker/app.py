@@ -20,26 +20,26 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from valuetracker.api import ENDPOINTS, SECTIONS
-from valuetracker.dispatch import Dispatcher
-from valuetracker.endpoints import Service
 from valuetracker.engine.directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
-from valuetracker.gate import Gate
-from valuetracker.openapi import openapi_document
-from valuetracker.reference import docs_document
-from valuetracker.replies import Reply, Request, error_reply
-from valuetracker.router import Router
+from valuetracker.http.dispatch import Dispatcher
+from valuetracker.http.endpoint import Service
+from valuetracker.http.gate import Gate
+from valuetracker.http.limits import Wire
+from valuetracker.http.replies import Reply, Request, error_reply
+from valuetracker.http.router import Router
+from valuetracker.http.tokens import TokenFile
+from valuetracker.reference.markdown import docs_document
+from valuetracker.reference.openapi import openapi_document
+from valuetracker.runtime.answer_cache import Memory
+from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.extensions import Engine
+from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
-from valuetracker.store.extensions import Engine
-from valuetracker.store.ledger import ledgers
-from valuetracker.store.memory import Memory
-from valuetracker.store.openings import Openings
-from valuetracker.store.users import Users
-from valuetracker.tokens import TokenFile
+from valuetracker.store.tx.ledger import ledgers
 from valuetracker.values import BODY_BYTES
-from valuetracker.wire import Wire
 
 CLOSE = (b"connection", b"close")
 MEGABYTE = 1024 * 1024

@@ -7,7 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import DONE, data_text, make_instance, outcome, refusal, refused_as
+from tests.support.answers import (
+    DONE,
+    data_text,
+    make_instance,
+    outcome,
+    refusal,
+    refused_as,
+)
 from valuetracker.errors import InvalidBody, UnsupportedMediaType
 
 # Every route that takes a body.

@@ -7,7 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import DONE, character, data_text, instance, make_instance, outcome, refusal
+from tests.support.answers import (
+    DONE,
+    character,
+    data_text,
+    instance,
+    make_instance,
+    outcome,
+    refusal,
+)
 from valuetracker.errors import CharacterNotFound, InvalidBody, InvalidId, InvalidName
 
 

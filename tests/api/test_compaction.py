@@ -9,16 +9,25 @@ import httpx
 import pytest
 
 from tests.conftest import running_server, wait_for
-from tests.model import done, head, instance, make_instance, outcome, refused, set_value, values_of
+from tests.model.values_model import (
+    done,
+    head,
+    instance,
+    make_instance,
+    outcome,
+    refused,
+    set_value,
+    values_of,
+)
 from valuetracker.app import create_engine, retention
+from valuetracker.runtime.answer_cache import Memory
+from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
 from valuetracker.store.data import set_value as set_stored
-from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import load_head
-from valuetracker.store.memory import Memory
-from valuetracker.store.openings import Openings
-from valuetracker.store.targets import Target
+from valuetracker.store.rows.targets import Target
+from valuetracker.store.tx.ledger import load_head
 
 READS = [
     "/instances/sword",
@@ -183,9 +192,9 @@ def test_nothing_is_folded_that_is_to_be_kept(client: httpx.Client) -> None:
 
 def test_days_are_counted_from_now(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as past:
-        past.setattr("valuetracker.store.ledger.now", lambda: "2020-01-01T00:00:00.000Z")
+        past.setattr("valuetracker.store.tx.ledger.now", lambda: "2020-01-01T00:00:00.000Z")
         make_instance(client, {"a": 1})
-        past.setattr("valuetracker.store.ledger.now", lambda: "2020-01-02T00:00:00.000Z")
+        past.setattr("valuetracker.store.tx.ledger.now", lambda: "2020-01-02T00:00:00.000Z")
         set_value(client, "a", 2)
     set_value(client, "a", 3)
 

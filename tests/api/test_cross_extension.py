@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.api.answers import data_text, make_instance, outcome, refusal
 from tests.conftest import RunningServer
+from tests.support.answers import data_text, make_instance, outcome, refusal
 from valuetracker.errors import (
     CharacterNotFound,
     ExtensionNotRegistered,

@@ -7,7 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import DONE, data_text, instance, make_instance, outcome, refusal, refused_as
+from tests.support.answers import (
+    DONE,
+    data_text,
+    instance,
+    make_instance,
+    outcome,
+    refusal,
+    refused_as,
+)
 from valuetracker.errors import (
     DataKeyNotFound,
     InstanceNotFound,

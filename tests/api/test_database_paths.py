@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import (
+from tests.conftest import RunningServer, running_server
+from tests.support.answers import (
     data_text,
     delete_register,
     deregistered,
@@ -20,7 +21,6 @@ from tests.api.answers import (
     refused_as,
     registered,
 )
-from tests.conftest import RunningServer, running_server
 from valuetracker.errors import InvalidBody, PathDiffers, PathInUse, PathNotAllowed
 
 

@@ -14,7 +14,16 @@ import httpx
 import pytest
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
-from tests.model import MOMENT, done, head, instance, make_instance, outcome, refused, set_value
+from tests.model.values_model import (
+    MOMENT,
+    done,
+    head,
+    instance,
+    make_instance,
+    outcome,
+    refused,
+    set_value,
+)
 from valuetracker.settings import PREFIX
 
 
@@ -344,7 +353,7 @@ def test_a_long_poll_is_answered_by_a_write(
 def test_a_quiet_feed_shows_that_it_is_alive(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("valuetracker.store.feed.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("valuetracker.runtime.feed.HEARTBEAT_SECONDS", 0.05)
 
     with client.stream("GET", "/events") as answer:
         events = read_events(answer)
@@ -387,7 +396,7 @@ def write_megabytes(server: RunningServer) -> None:
 def test_a_reader_that_does_not_read_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("valuetracker.store.feed.LARGEST_LAG", 5)
+    monkeypatch.setattr("valuetracker.runtime.feed.LARGEST_LAG", 5)
     with running_server(tmp_path) as server, stalled(server) as reader:
         server.register("demo")
         make_instance(reader)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.api.answers import (
+from tests.conftest import RunningServer
+from tests.support.answers import (
     instance,
     make_instance,
     outcome,
@@ -13,7 +14,6 @@ from tests.api.answers import (
     refused_as,
     send_target,
 )
-from tests.conftest import RunningServer
 from valuetracker.errors import (
     ExtensionIdRequired,
     ExtensionNotRegistered,

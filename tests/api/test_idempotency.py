@@ -12,18 +12,26 @@ import orjson
 import pytest
 
 from tests.conftest import RunningServer, running_server
-from tests.model import JSON_PATCH, MERGE_PATCH, done, head, make_instance, refused, set_value
+from tests.model.values_model import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    done,
+    head,
+    make_instance,
+    refused,
+    set_value,
+)
 from valuetracker.app import create_engine
+from valuetracker.runtime.answer_cache import Memory
+from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
 from valuetracker.store.batch import Operation, run_batch
-from valuetracker.store.changes import Context
 from valuetracker.store.data import list_values
-from valuetracker.store.extensions import Extensions
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import Written
-from valuetracker.store.memory import Memory
-from valuetracker.store.openings import Openings
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.changes import Context
+from valuetracker.store.tx.ledger import Written
 
 VALUES = "/instances/sword/data"
 INCREMENT = {"operations": [{"op": "increment", "instanceId": "sword", "key": "hits", "by": 1}]}

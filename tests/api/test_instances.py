@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import (
+from tests.support.answers import (
     DONE,
     character,
     data_text,

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import (
+from tests.conftest import RunningServer
+from tests.support.answers import (
     character,
     data_text,
     instance,
@@ -18,7 +19,6 @@ from tests.api.answers import (
     refusal,
     refused_as,
 )
-from tests.conftest import RunningServer
 from valuetracker.errors import (
     BodyTooLarge,
     InvalidExtensionId,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import DONE, data_text, instance, make_instance, outcome
+from tests.support.answers import DONE, data_text, instance, make_instance, outcome
 
 ODD_KEYS = [
     "merge",

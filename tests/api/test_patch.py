@@ -8,7 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model import JSON_PATCH, MERGE_PATCH, done, head, outcome, refused, values_of
+from tests.model.values_model import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    done,
+    head,
+    outcome,
+    refused,
+    values_of,
+)
 
 VALUES = "/instances/sword/data"
 DEEP = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.api.answers import (
+from tests.support.answers import (
     DONE,
     data_text,
     instance,

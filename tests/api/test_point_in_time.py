@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, wait_for
-from tests.model import (
+from tests.model.values_model import (
     character,
     done,
     head,
@@ -270,7 +270,7 @@ def test_order_does_not_come_from_the_clock(
     make_instance(client)
     years = iter([2040, 1990, 2030, 1980, *[2031] * 100])
     monkeypatch.setattr(
-        "valuetracker.store.ledger.now", lambda: f"{next(years)}-01-01T00:00:00.000Z"
+        "valuetracker.store.tx.ledger.now", lambda: f"{next(years)}-01-01T00:00:00.000Z"
     )
 
     revisions = [set_value(client, "edge", number) for number in range(4)]

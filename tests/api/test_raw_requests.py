@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refusal
 from tests.conftest import PATIENCE_SECONDS, RunningServer
+from tests.support.answers import outcome, refusal
 from valuetracker.errors import (
     BodyTooLarge,
     ExtensionIdRequired,

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model import (
+from tests.model.values_model import (
     character,
     done,
     head,

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refusal
 from tests.conftest import RunningServer, running_server
+from tests.support.answers import outcome, refusal
 from valuetracker import __version__
 from valuetracker.errors import InvalidBody, RouteNotFound
 from valuetracker.settings import PREFIX

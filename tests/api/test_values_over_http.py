@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.api.answers import data_text, make_instance, outcome, refusal, refused_as
+from tests.support.answers import data_text, make_instance, outcome, refusal, refused_as
 from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep
 
 

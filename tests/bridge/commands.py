@@ -8,9 +8,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tests.bridge.folders import EXTENSIONS
 from tests.bridge.upstream import closed_port
-from valuetracker.cli import main
+from tests.support.folders import EXTENSIONS
+from valuetracker.cli.main import main
 
 PLUGIN = Path("plugins/valuetracker")
 EXTENSION = EXTENSIONS / "valuetracker"

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.bridge.folders import make_sillytavern
 from tests.bridge.upstream import FakeSillyTavern, fake_sillytavern
 from tests.bridge.worlds import recap_world, write_world
 from tests.conftest import RunningServer, running_server
+from tests.support.folders import make_sillytavern
 from valuetracker import __version__
 
 VARIABLES = (

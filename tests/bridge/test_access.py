@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import tree
 from tests.bridge.upstream import FakeSillyTavern, closed_port
+from tests.support.folders import tree
 from valuetracker import __version__
 from valuetracker.bridge.bundle import bundle_directory
 from valuetracker.bridge.status import read_manifest

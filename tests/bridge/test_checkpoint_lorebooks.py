@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import tree
 from tests.bridge.worlds import UNREADABLE, read_world, recap_world, write_world
 from tests.conftest import wait_for
-from valuetracker.tokens import TokenFile
+from tests.support.folders import tree
+from valuetracker.http.tokens import TokenFile
 
 
 @pytest.fixture

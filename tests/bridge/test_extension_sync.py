@@ -11,9 +11,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.bridge.folders import EXTENSIONS, tree
+from tests.support.folders import EXTENSIONS, tree
 from valuetracker.bridge.bundle import bundle_directory, bundled_files
-from valuetracker.cli import main
+from valuetracker.cli.main import main
 
 PLUGIN = "plugins/valuetracker"
 EXTENSION = (EXTENSIONS / "valuetracker").as_posix()

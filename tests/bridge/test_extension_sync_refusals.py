@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import EXTENSIONS, make_sillytavern, tree
+from tests.support.answers import outcome, refused_as
+from tests.support.folders import EXTENSIONS, make_sillytavern, tree
 from valuetracker.errors import (
     InvalidBody,
     NoDestination,

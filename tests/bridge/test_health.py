@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import EXTENSIONS
 from tests.bridge.upstream import FakeSillyTavern, Said, closed_port
+from tests.support.answers import outcome, refused_as
+from tests.support.folders import EXTENSIONS
 from valuetracker import __version__
 from valuetracker.errors import InvalidQuery, OriginNotAllowed
 from valuetracker.settings import PREFIX

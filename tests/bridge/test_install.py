@@ -14,8 +14,8 @@ import pytest
 
 import valuetracker
 from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, status, succeed
-from tests.bridge.folders import CONFIG, make_sillytavern, tree
 from tests.bridge.permissions import read_only
+from tests.support.folders import CONFIG, make_sillytavern, tree
 from valuetracker import __version__
 from valuetracker.bridge.bundle import bundled_files
 

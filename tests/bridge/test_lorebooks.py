@@ -12,10 +12,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import tree
 from tests.bridge.worlds import UNREADABLE, entry, read_world, recap_world, write_world
+from tests.support.answers import outcome, refused_as
+from tests.support.folders import tree
 from valuetracker.errors import (
     InvalidBody,
     InvalidName,

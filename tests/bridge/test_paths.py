@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome
 from tests.bridge.conftest import StartServer
-from tests.bridge.folders import EXTENSIONS, make_sillytavern
+from tests.support.answers import outcome
+from tests.support.folders import EXTENSIONS, make_sillytavern
 from valuetracker.bridge.bundle import bundle_directory
 from valuetracker.settings import PREFIX
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refused_as
 from tests.bridge.upstream import FakeSillyTavern
+from tests.support.answers import outcome, refused_as
 from valuetracker.errors import (
     ExtensionNotRegistered,
     InvalidExtensionId,

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import outcome, refused_as
 from tests.bridge.conftest import StartServer
 from tests.conftest import RunningServer, running_server, wait_for
+from tests.support.answers import outcome, refused_as
 from valuetracker.errors import (
     ChatArchived,
     ExtensionNotRegistered,

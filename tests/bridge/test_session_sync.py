@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT, outcome, refused_as
 from tests.bridge.conftest import StartServer
 from tests.bridge.upstream import TOKEN, FakeSillyTavern, Said, closed_port
+from tests.support.answers import MOMENT, outcome, refused_as
 from valuetracker.errors import (
     InvalidBody,
     UpstreamFailed,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, run, status, succeed
-from tests.bridge.folders import EXTENSIONS, tree
 from tests.bridge.upstream import FakeSillyTavern
+from tests.support.folders import EXTENSIONS, tree
 from valuetracker import __version__
 from valuetracker.bridge.bundle import bundled_files
 

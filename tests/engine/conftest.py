@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.engines import Bench, started
+from tests.support.engines import Bench, started
 from valuetracker.engine import Database
 
 

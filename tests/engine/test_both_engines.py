@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from tests.conftest import running_server
-from tests.postgres import PostgresServer
-from tests.walk import WALK, take
+from tests.support.postgres import PostgresServer
+from tests.support.walk import WALK, take
 
 # What differs by its nature: when it was, how many bytes it takes, where it lies, and what
 # the engine is called.

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.engine.databases import REVISIONS, Gate, commits_of, held_writer, waiting, write
-from tests.engine.engines import NAMES, Bench, revision_of
+from tests.support.databases import REVISIONS, Gate, commits_of, held_writer, waiting, write
+from tests.support.engines import NAMES, Bench, revision_of
 from valuetracker.engine import Database
 from valuetracker.engine.group import GROUP_JOBS
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound, InstanceNotFound, ValueTrackerError
-from valuetracker.store.changes import DropInstance, PutCharacter
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.data import remove_value, set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import Ledger, Written
-from valuetracker.store.rows import HolderRow
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.row_types import HolderRow
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.changes import DropInstance, PutCharacter
+from valuetracker.store.tx.ledger import Ledger, Written
 
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
 # An instance that is not there any more.

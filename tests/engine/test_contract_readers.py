@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from tests.engine.databases import Gate, held_writer, waiting, write
-from tests.engine.engines import NAMES, Bench, revision_of
+from tests.support.databases import Gate, held_writer, waiting, write
+from tests.support.engines import NAMES, Bench, revision_of
 from valuetracker.engine import Database, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ValueTrackerError
 from valuetracker.store.characters import put_character
-from valuetracker.store.ledger import Ledger, load_head
+from valuetracker.store.tx.ledger import Ledger, load_head
 
 
 async def test_two_databases_know_nothing_of_each_other(bench: Bench, database: Database) -> None:

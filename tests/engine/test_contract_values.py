@@ -8,17 +8,17 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.engine.databases import write
-from tests.engine.engines import Bench, read, revision_of
+from tests.support.databases import write
+from tests.support.engines import Bench, read, revision_of
 from valuetracker.engine import Database, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.characters import get_character, list_characters, put_character
 from valuetracker.store.data import find_value, list_values, merge_values, set_value
 from valuetracker.store.instances import get_instance, list_instances, put_instance
-from valuetracker.store.ledger import Ledger, load_head
-from valuetracker.store.log_writer import FRAME_CHANGES
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.ledger import Ledger, load_head
+from valuetracker.store.tx.log_writer import FRAME_CHANGES
 
 TARGET = instance("i")
 OTHER = instance("j")

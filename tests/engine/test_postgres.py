@@ -13,9 +13,9 @@ import asyncpg
 import pytest
 
 from tests.conftest import running_server, wait_for
-from tests.engine.databases import write
-from tests.engine.engines import started
-from tests.postgres import PostgresServer
+from tests.support.databases import write
+from tests.support.engines import started
+from tests.support.postgres import PostgresServer
 from valuetracker.errors import StartupError
 from valuetracker.store.characters import put_character
 

@@ -11,18 +11,18 @@ import asyncpg
 import pytest
 
 from tests.conftest import running_server
-from tests.engine.databases import held_writer, waiting, write
-from tests.engine.engines import NAMES, Bench, started
 from tests.engine.test_postgres import database_of
-from tests.postgres import PostgresServer
+from tests.support.databases import held_writer, waiting, write
+from tests.support.engines import NAMES, Bench, started
+from tests.support.postgres import PostgresServer
 from valuetracker.engine import Transaction
 from valuetracker.engine.postgres import PostgresEngine
 from valuetracker.engine.statement import Statement
 from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.ledger import Ledger
 
 TARGET = instance("i")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.databases import (
+from tests.support.databases import (
     IDENTITY,
     SCHEMA,
     Gate,
@@ -24,10 +24,10 @@ from valuetracker.engine.group import GROUP_JOBS
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound
-from valuetracker.store.changes import PutCharacter
 from valuetracker.store.characters import delete_character, put_character
-from valuetracker.store.entries import first_of
-from valuetracker.store.ledger import Commit, Ledger, Written
+from valuetracker.store.rows.entries import first_of
+from valuetracker.store.tx.changes import PutCharacter
+from valuetracker.store.tx.ledger import Commit, Ledger, Written
 
 COUNT_CHARACTERS = Statement("SELECT count(*) FROM characters")
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.databases import (
+from tests.support.databases import (
     IDENTITY,
     SCHEMA,
     Gate,
@@ -30,8 +30,8 @@ from valuetracker.errors import DatabaseDamaged, StorageFull
 from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.ledger import Written, load_head
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.ledger import Written, load_head
 
 TARGET = instance("i")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.databases import Gate, held_writer, opened, select, write
+from tests.support.databases import Gate, held_writer, opened, select, write
 from valuetracker.engine import Transaction
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseUnavailable
 from valuetracker.store.characters import put_character
-from valuetracker.store.ledger import load_head
+from valuetracker.store.tx.ledger import load_head
 
 COUNT_CHARACTERS = Statement("SELECT count(*) FROM characters")
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.conftest import running_server
-from tests.engine.populated import DECLARED, populate, read, reads
+from tests.integrity.populated import DECLARED, populate, read, reads
 
 # All there is to read in the small databases.
 SMALL_READS = ["/characters", "/characters/c", "/instances", "/instances/i", "/instances/i/data"]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import RunningServer, running_server
 from tests.system.conftest import run_program as run_program
-from valuetracker.tokens import TokenFile
+from valuetracker.http.tokens import TokenFile
 
 SECRET = "the secret of the bridge"
 FRIEND = "https://friend.example"

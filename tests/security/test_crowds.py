@@ -26,7 +26,7 @@ import pytest
 from tests.conftest import PATIENCE_SECONDS, running_server, wait_for
 from tests.security.raw import crowd, get, ping
 from tests.system.conftest import RunProgram
-from valuetracker import wire
+from valuetracker.http import limits
 from valuetracker.settings import PREFIX
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -43,8 +43,8 @@ def url(run_program: RunProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield run_program().url
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return
-    monkeypatch.setattr(wire, "HEADER_SECONDS", 2.0)
-    monkeypatch.setattr(wire, "BODY_GRACE_SECONDS", 2.0)
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(limits, "BODY_GRACE_SECONDS", 2.0)
     with running_server(tmp_path / "db") as server:
         yield server.url
 

@@ -30,8 +30,8 @@ from tests.security.raw import (
     post,
     refused,
 )
-from valuetracker import wire
-from valuetracker.wire import Budget, Wire
+from valuetracker.http import limits
+from valuetracker.http.limits import Budget, Wire
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
 CHUNKED = b"transfer-encoding: chunked"
@@ -41,9 +41,9 @@ SOON = 1.0
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every deadline far away, so that a test brings near the one it is about."""
-    for name in vars(wire):
+    for name in vars(limits):
         if name.endswith("_SECONDS") and name != "LOOK_SECONDS":
-            monkeypatch.setattr(wire, name, 1_000.0)
+            monkeypatch.setattr(limits, name, 1_000.0)
     return monkeypatch
 
 
@@ -76,7 +76,7 @@ def drip(line: Line, data: bytes, seconds: float = 0.05) -> None:
 
 
 def test_slow_headers_are_refused(server: RunningServer, hasty: pytest.MonkeyPatch) -> None:
-    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    hasty.setattr(limits, "HEADER_SECONDS", SOON)
     endless = b"GET / HTTP/1.1\r\nx: " + b"y" * 5_000
 
     with connected(server) as line:
@@ -89,7 +89,7 @@ def test_slow_headers_are_refused(server: RunningServer, hasty: pytest.MonkeyPat
 def test_slow_headers_are_refused_on_a_connection_that_was_used_before(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    hasty.setattr(limits, "HEADER_SECONDS", SOON)
 
     with connected(server) as line:
         line.send(get())
@@ -103,7 +103,7 @@ def test_slow_headers_are_refused_that_came_with_a_whole_request(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     """Also where that one was answered at once, from memory."""
-    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    hasty.setattr(limits, "HEADER_SECONDS", SOON)
     known = get(ROOT + b"/characters", b"x-extension-id: demo")
     assert ask(server, known).status_code == 200
 
@@ -117,7 +117,7 @@ def test_slow_headers_are_refused_that_came_with_a_whole_request(
 def test_a_silent_socket_is_closed_without_a_word(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    hasty.setattr(limits, "HEADER_SECONDS", SOON)
 
     with connected(server) as line:
         assert line.rest() == b""
@@ -126,7 +126,7 @@ def test_a_silent_socket_is_closed_without_a_word(
 def test_silence_between_requests_has_an_end(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "SILENT_SECONDS", SOON)
+    hasty.setattr(limits, "SILENT_SECONDS", SOON)
 
     with connected(server) as line:
         line.send(get())
@@ -138,8 +138,8 @@ def test_silence_between_requests_has_an_end(
 def test_a_slow_body_is_refused(
     server: RunningServer, hasty: pytest.MonkeyPatch, length: bytes
 ) -> None:
-    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
-    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1_000_000)
+    hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
+    hasty.setattr(limits, "BODY_BYTES_PER_SECOND", 1_000_000)
 
     with connected(server) as line:
         line.send(lines(PING, HOST, length))
@@ -154,7 +154,7 @@ def test_a_slow_body_is_refused(
 def test_a_body_that_is_announced_and_never_comes_is_refused(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
+    hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
 
     for length in (b"content-length: 1", b"content-length: 30000000"):
         answer = ask(server, lines(PING, HOST, length))
@@ -164,8 +164,8 @@ def test_a_body_that_is_announced_and_never_comes_is_refused(
 def test_a_body_that_comes_fast_enough_but_for_too_long_is_refused(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "BODY_SECONDS", SOON)
-    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1)
+    hasty.setattr(limits, "BODY_SECONDS", SOON)
+    hasty.setattr(limits, "BODY_BYTES_PER_SECOND", 1)
 
     with connected(server) as line:
         line.send(lines(PING, HOST, b"content-length: 5000"))
@@ -178,8 +178,8 @@ def test_a_body_that_comes_fast_enough_but_for_too_long_is_refused(
 def test_a_body_that_is_slow_but_steady_is_taken(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "BODY_GRACE_SECONDS", 1.5)
-    hasty.setattr(wire, "BODY_BYTES_PER_SECOND", 1)
+    hasty.setattr(limits, "BODY_GRACE_SECONDS", 1.5)
+    hasty.setattr(limits, "BODY_BYTES_PER_SECOND", 1)
     body = b'{"message":"%b"}' % (b"x" * 64)
 
     with connected(server) as line:
@@ -203,7 +203,7 @@ def test_a_refusal_is_heard_by_one_who_is_still_sending(
 def test_one_who_goes_on_sending_after_a_refusal_is_cut_off(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "LINGER_SECONDS", SOON)
+    hasty.setattr(limits, "LINGER_SECONDS", SOON)
 
     with connected(server) as line:
         line.send(b"nonsense\r\n\r\n")
@@ -240,7 +240,7 @@ def held_connections(server: RunningServer) -> int:
 
 
 def test_one_who_does_not_read_is_cut_off(own: RunningServer, hasty: pytest.MonkeyPatch) -> None:
-    hasty.setattr(wire, "STALLED_SECONDS", SOON)
+    hasty.setattr(limits, "STALLED_SECONDS", SOON)
     fill(own, 8_000_000)
     wait_for(lambda: held_connections(own) == 0)
 
@@ -257,7 +257,7 @@ def test_one_who_reads_slowly_but_steadily_gets_it_all(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     """Although it takes far longer than one who does not read at all would be waited for."""
-    hasty.setattr(wire, "STALLED_SECONDS", 2 * SOON)
+    hasty.setattr(limits, "STALLED_SECONDS", 2 * SOON)
     for key in "abcd":
         fill(own, 7_000_000, key)
 
@@ -306,7 +306,7 @@ def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningSe
 def test_those_who_are_told_that_it_is_full_are_not_without_number(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "TOLD_THAT_FULL", 5)
+    hasty.setattr(limits, "TOLD_THAT_FULL", 5)
 
     with ExitStack() as stack:
         for _ in range(40):
@@ -362,7 +362,7 @@ def test_room_is_given_back_by_those_who_leave(
 def test_room_is_given_back_by_those_who_are_refused(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "BODY_GRACE_SECONDS", SOON)
+    hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
 
     assert refused(ask(own, HELD)) == (408, "request_timeout")
 
@@ -386,7 +386,7 @@ def test_those_who_leave_while_they_wait_for_room_are_passed_over(
 def test_one_who_holds_room_that_others_wait_for_is_not_waited_for_long(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(wire, "CROWDED_SECONDS", SOON)
+    hasty.setattr(limits, "CROWDED_SECONDS", SOON)
 
     with connected(own) as holder:
         # It would be given half a day.
@@ -464,7 +464,7 @@ def test_a_slow_answer_is_not_held_against_what_was_sent_behind_it(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     """It is not read meanwhile, so it cannot come."""
-    hasty.setattr(wire, "HEADER_SECONDS", SOON)
+    hasty.setattr(limits, "HEADER_SECONDS", SOON)
     wait = get(ROOT + b"/changes?wait=3", b"x-extension-id: demo")
     last = get()
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import RunningServer, running_server, wait_for
 from tests.security.raw import ROOT, Line, ask, connected, get, lines, refused
-from valuetracker import wire
+from valuetracker.http import limits
 
 EVENTS = get(ROOT + b"/events", b"x-extension-id: demo")
 OTHERS = get(ROOT + b"/cross-extension/events/demo")
@@ -204,8 +204,8 @@ def test_no_header_can_begin_an_event_of_its_own(few: RunningServer, header: byt
 def test_a_reader_that_does_not_read_is_cut_off_and_holds_nobody_up(
     few: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "STALLED_SECONDS", 1.0)
-    monkeypatch.setattr(wire, "BODY_BYTES_PER_SECOND", 10**9)
+    monkeypatch.setattr(limits, "STALLED_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "BODY_BYTES_PER_SECOND", 10**9)
     small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
     with connected(few, small) as deaf, ExitStack() as stack:

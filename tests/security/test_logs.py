@@ -10,9 +10,9 @@ import pytest
 from tests.conftest import RunningServer
 from tests.security.raw import ROOT, connected, get, post
 from tests.system.conftest import Program, RunProgram
-from tests.test_log import line as written
-from valuetracker.log import LINE_LENGTH
-from valuetracker.tokens import TokenFile
+from tests.test_logging_setup import line as written
+from valuetracker.http.tokens import TokenFile
+from valuetracker.logging_setup import LINE_LENGTH
 
 SECRET = "bridge-secret-do-not-log"
 VALUE = "value-do-not-log"

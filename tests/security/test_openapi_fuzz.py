@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
 from valuetracker.api import SECTIONS
-from valuetracker.openapi import WRITE_HEADERS, openapi
+from valuetracker.reference.openapi import WRITE_HEADERS, openapi
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 CASES = int(os.environ.get("VALUETRACKER_CASES", "100000" if SOAK else "2000"))

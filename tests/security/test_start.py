@@ -16,10 +16,10 @@ from tests.conftest import PATIENCE_SECONDS, wait_for
 from tests.security.conftest import NAME
 from tests.security.raw import crowd
 from tests.system.conftest import Program, RunProgram
-from valuetracker.server import FILES_BESIDE
+from valuetracker.http.server import FILES_BESIDE
+from valuetracker.http.tokens import NAME as TOKENS
+from valuetracker.http.tokens import TokenFile
 from valuetracker.settings import Settings
-from valuetracker.tokens import NAME as TOKENS
-from valuetracker.tokens import TokenFile
 
 ELSEWHERE = ["0.0.0.0", "::", "0", "::ffff:0.0.0.0"]
 

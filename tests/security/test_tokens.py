@@ -15,10 +15,10 @@ from tests.conftest import RunningServer, running_server, wait_for
 from tests.security.conftest import TokenServer
 from tests.security.raw import ROOT, ask, get, refused
 from valuetracker.api import SECTIONS
-from valuetracker.endpoints import Endpoint
-from valuetracker.gate import Gate
+from valuetracker.http.endpoint import Endpoint
+from valuetracker.http.gate import Gate
+from valuetracker.http.tokens import NAME, TokenFile
 from valuetracker.settings import PREFIX
-from valuetracker.tokens import NAME, TokenFile
 
 ROWS = [row for rows in SECTIONS.values() for row in rows]
 FILLED = {"{extension}": "other", "{version}": "1"}

@@ -21,8 +21,8 @@ from tests.security.raw import (
     post,
     refused,
 )
+from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
 from valuetracker.values import BODY_BYTES
-from valuetracker.wire import HEADER_BYTES, HEADER_COUNT
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
 JSON = b"content-type: application/json"

@@ -23,11 +23,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.sillytavern.browser import Tab, launch, log_in
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.installation import install
 from tests.sillytavern.model import Model
 from tests.sillytavern.panel import Panel, choose
+from tests.support.browser import Tab, launch, log_in
 
 NUMBERS = itertools.count(1)
 

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from playwright.sync_api import Locator
 
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.host import SillyTavern
+from tests.support.browser import Tab
 
 EXTENSION = "valuetracker-panel"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 
-from tests.bridge.folders import tree
 from tests.conftest import running_server
 from tests.sillytavern.conftest import StartTavern
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.installation import valuetracker
+from tests.support.folders import tree
 from valuetracker import __version__
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import PHONE, OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.panel import EXTENSION, Panel
+from tests.support.browser import Tab
 
 
 def in_view(panel: Panel, selector: str) -> bool:

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.conftest import wait_for
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.model import Model
 from tests.sillytavern.panel import EXTENSION, Panel
+from tests.support.browser import Tab
 
 TOOL = "SetValue"
 SERVER = "**/api/plugins/valuetracker/**"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
+from tests.support.browser import Tab
 
 NUMBERS = itertools.count(1)
 

@@ -7,10 +7,10 @@ from typing import Any
 import psutil
 
 from tests.conftest import PATIENCE_SECONDS
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab, StartTavern
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
+from tests.support.browser import Tab
 
 
 def message(name: str, text: str, *swipes: str, is_user: bool = False) -> dict[str, Any]:

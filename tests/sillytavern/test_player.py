@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sillytavern.browser import Tab
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
+from tests.support.browser import Tab
 
 # A function that the model may call: it adds what it is given to the title of the page.
 TOOL = """

@@ -20,7 +20,7 @@ from tests.conftest import wait_for
 from tests.sillytavern.conftest import StartTavern
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.processes import server_pids
-from tests.store.original import VALUES, make_original
+from tests.support.original import VALUES, make_original
 
 # A plugin's folder in a SillyTavern.
 PLUGIN = "plugins/valuetracker"

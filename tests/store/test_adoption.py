@@ -15,18 +15,18 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server
-from tests.engine.databases import log_of, select
-from tests.store.original import VALUES, make_original
-from tests.store.recount import recount
+from tests.integrity.recount import recount
+from tests.support.databases import log_of, select
+from tests.support.original import VALUES, make_original
 
 # Registers `demo` in the data directory named on its command line, as the server would.
 REGISTER = """
 import asyncio, pathlib, sys
 from valuetracker.app import create_engine
 from valuetracker.settings import Settings
-from valuetracker.store.extensions import Extensions
-from valuetracker.store.memory import Memory
-from valuetracker.store.openings import Openings
+from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.answer_cache import Memory
+from valuetracker.runtime.capacity import Openings
 
 async def main():
     settings = Settings(data_dir=pathlib.Path(sys.argv[1]))

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.engine.databases import (
+from tests.integrity.recount import order_of, recount
+from tests.support.databases import (
     commits_of,
     held_writer,
     log_of,
@@ -18,7 +19,6 @@ from tests.engine.databases import (
     waiting,
     write,
 )
-from tests.store.recount import order_of, recount
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import (
     CharacterNotFound,
@@ -26,7 +26,6 @@ from valuetracker.errors import (
     DataKeyNotFound,
     InstanceNotFound,
 )
-from valuetracker.store.changes import SetValue
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.data import (
     clear_values,
@@ -37,8 +36,9 @@ from valuetracker.store.data import (
     set_value,
 )
 from valuetracker.store.instances import delete_instance, delete_instances_of, put_instance
-from valuetracker.store.ledger import Ledger, Written
-from valuetracker.store.targets import instance
+from valuetracker.store.rows.targets import instance
+from valuetracker.store.tx.changes import SetValue
+from valuetracker.store.tx.ledger import Ledger, Written
 
 TARGET = instance("i")
 MISSING = instance("missing")

@@ -21,16 +21,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.engine.databases import held_writer, waiting
-from tests.engine.engines import started
-from tests.postgres import PostgresServer
-from tests.store.recount import order_of
+from tests.integrity.recount import order_of
+from tests.support.databases import held_writer, waiting
+from tests.support.engines import started
+from tests.support.postgres import PostgresServer
 from valuetracker.errors import ValueTrackerError
+from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.extension import Extension
 from valuetracker.store import characters, data, instances
-from valuetracker.store.extension import Extension
-from valuetracker.store.ledger import Written
-from valuetracker.store.openings import Openings
-from valuetracker.store.targets import Target, instance
+from valuetracker.store.rows.targets import Target, instance
+from valuetracker.store.tx.ledger import Written
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.entries import EntryRow, KeyframeRow, decode_records, encode_record
-from valuetracker.store.rows import (
+from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_records, encode_record
+from valuetracker.store.rows.row_types import (
     AliasRow,
     CharacterRow,
     ChatRow,

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import wait_for
-from tests.store.recount import recount
+from tests.integrity.recount import recount
 from tests.system.conftest import RunProgram
 
 WRITERS = 8

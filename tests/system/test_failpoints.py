@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.store.recount import recount
+from tests.integrity.recount import recount
 from tests.system.conftest import RunProgram
 
 BODY = {"key": "k", "value": 2}

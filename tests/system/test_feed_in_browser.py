@@ -8,7 +8,7 @@ import httpx
 from playwright.sync_api import Response, sync_playwright
 
 from tests.conftest import running_server
-from tests.sillytavern.browser import PATIENCE, launch
+from tests.support.browser import PATIENCE, launch
 from valuetracker.settings import PREFIX
 
 FOLLOW = """

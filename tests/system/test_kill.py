@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.store.recount import recount
+from tests.integrity.recount import recount
 from tests.system.conftest import Program, RunProgram
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import PATIENCE_SECONDS, wait_for
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 from tests.system.conftest import Program, RunProgram
 
 WRITERS = 8

@@ -14,7 +14,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.bridge.folders import make_sillytavern, tree
+from tests.support.folders import make_sillytavern, tree
 from tests.system.conftest import READY
 from valuetracker.settings import PREFIX
 
@@ -162,7 +162,7 @@ def test_the_command_is_among_the_entry_points(wheel: Path) -> None:
         (name,) = [each for each in archive.namelist() if each.endswith("entry_points.txt")]
         text = archive.read(name).decode()
 
-    assert "valuetracker = valuetracker.cli:main" in text
+    assert "valuetracker = valuetracker.cli.main:main" in text
 
 
 def test_a_checkout_uses_what_lies_in_it(empty_folder: Path) -> None:

@@ -25,7 +25,7 @@ from valuetracker.api import (
     sessions,
     sillytavern,
 )
-from valuetracker.endpoints import Endpoint
+from valuetracker.http.endpoint import Endpoint
 
 # By noun, in the order of API.md.
 SECTIONS: dict[str, list[Endpoint]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import INSTANCE_ID, KEY, VALUE, Call, Endpoint, Field, Kind
 from valuetracker.errors import (
     InstanceNotFound,
     InvalidBody,
@@ -18,10 +17,11 @@ from valuetracker.errors import (
     ValueTooLarge,
     ValueTrackerError,
 )
-from valuetracker.model import BatchAnswer
+from valuetracker.http.endpoint import INSTANCE_ID, KEY, VALUE, Call, Endpoint, Field, Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
+from valuetracker.records import BatchAnswer
 from valuetracker.store import batch
-from valuetracker.store.changes import Anchor
+from valuetracker.store.tx.changes import Anchor
 
 OPERATIONS_PER_BATCH = 1_000
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import AT_FIELD, CHARACTER_ID, NAME, PAST, Call, Endpoint, Field
 from valuetracker.errors import (
     CharacterNotFound,
     InvalidBody,
@@ -12,7 +11,8 @@ from valuetracker.errors import (
     InvalidName,
     RevisionConflict,
 )
-from valuetracker.model import Character, FullCharacter, Success
+from valuetracker.http.endpoint import AT_FIELD, CHARACTER_ID, NAME, PAST, Call, Endpoint, Field
+from valuetracker.records import Character, FullCharacter, Success
 from valuetracker.store import characters
 
 

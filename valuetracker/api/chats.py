@@ -6,19 +6,6 @@ from typing import Any
 
 from valuetracker.api.batch import CHAT_OPERATIONS, REFUSALS
 from valuetracker.api.history import DIFF_QUERY, HISTORY_QUERY, REVISION_FIELD, read_page
-from valuetracker.endpoints import (
-    CHAT_ID,
-    FLAG,
-    KEY,
-    PAST,
-    STATE_AT,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    check_key_count,
-    choice_kind,
-)
 from valuetracker.errors import (
     ChatExists,
     ChatNotFound,
@@ -37,7 +24,21 @@ from valuetracker.errors import (
     TooManyKeys,
     ValueTooLarge,
 )
-from valuetracker.model import (
+from valuetracker.http.endpoint import (
+    CHAT_ID,
+    FLAG,
+    KEY,
+    PAST,
+    STATE_AT,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    check_key_count,
+    choice_kind,
+)
+from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
+from valuetracker.records import (
     BatchAnswer,
     Chat,
     ChatState,
@@ -48,8 +49,7 @@ from valuetracker.model import (
     Restored,
     Success,
 )
-from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
-from valuetracker.store import batch, chats, contents, history, restore
+from valuetracker.store import batch, chat_state, chats, history, restore
 from valuetracker.values import canonical
 
 
@@ -92,7 +92,7 @@ async def get_state(call: Call) -> Any:
     With `at`, as it was at a revision or a time, or as of a message of the visible chain
     (`at=message:<id>`). An unknown chat is null.
     """
-    return await call.read(contents.get_state, call.path["chat"], call.query.get("at"))
+    return await call.read(chat_state.get_state, call.path["chat"], call.query.get("at"))
 
 
 async def run_chat_batch(call: Call) -> Any:

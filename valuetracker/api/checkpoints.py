@@ -5,17 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.api.lorebooks import LOREBOOK, LOREBOOK_REFUSALS, create_with_lorebook
-from valuetracker.endpoints import (
-    CHAT_ID,
-    CHECKPOINT_NAME,
-    FLAG,
-    REVISION,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    object_kind,
-)
 from valuetracker.errors import (
     AdminRequired,
     ChatExists,
@@ -36,7 +25,18 @@ from valuetracker.errors import (
     TooDeep,
     ValueTooLarge,
 )
-from valuetracker.model import (
+from valuetracker.http.endpoint import (
+    CHAT_ID,
+    CHECKPOINT_NAME,
+    FLAG,
+    REVISION,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    object_kind,
+)
+from valuetracker.records import (
     Branch,
     Checkpoint,
     CheckpointListed,
@@ -46,7 +46,7 @@ from valuetracker.model import (
     Success,
     Validation,
 )
-from valuetracker.model import CheckpointWaiting as WaitingRecord
+from valuetracker.records import CheckpointWaiting as WaitingRecord
 from valuetracker.store import branches, checkpoints
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from valuetracker.api import characters, chats, data, history, instances
-from valuetracker.endpoints import Endpoint
 from valuetracker.errors import ExtensionNotRegistered, InvalidExtensionId
+from valuetracker.http.endpoint import Endpoint
 
 
 def _twin(endpoint: Endpoint, path: str) -> Endpoint:

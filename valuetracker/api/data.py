@@ -5,19 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from valuetracker.endpoints import (
-    AT_FIELD,
-    KEY,
-    KEYS,
-    PAST,
-    VALUE,
-    AnyDocument,
-    AnyKeys,
-    Call,
-    Endpoint,
-    Field,
-    check_key_count,
-)
 from valuetracker.errors import (
     DataKeyNotFound,
     InstanceNotFound,
@@ -34,10 +21,23 @@ from valuetracker.errors import (
     UnsupportedMediaType,
     ValueTooLarge,
 )
-from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.http.endpoint import (
+    AT_FIELD,
+    KEY,
+    KEYS,
+    PAST,
+    VALUE,
+    AnyDocument,
+    AnyKeys,
+    Call,
+    Endpoint,
+    Field,
+    check_key_count,
+)
+from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store import data
-from valuetracker.store.patch import PATCH_OPERATIONS
-from valuetracker.store.targets import Target, chat, instance
+from valuetracker.store.json_patch import PATCH_OPERATIONS
+from valuetracker.store.rows.targets import Target, chat, instance
 
 
 def _target(call: Call) -> Target:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from valuetracker.endpoints import EXTENSION_ID, FLAG, TEXT, Call, Endpoint, Field
 from valuetracker.errors import (
     DatabaseDamaged,
     ExtensionExists,
@@ -13,7 +12,8 @@ from valuetracker.errors import (
     PathInUse,
     PathNotAllowed,
 )
-from valuetracker.model import ExtensionSummary, SuccessMessage
+from valuetracker.http.endpoint import EXTENSION_ID, FLAG, TEXT, Call, Endpoint, Field
+from valuetracker.records import ExtensionSummary, SuccessMessage
 
 
 async def register(call: Call) -> SuccessMessage:

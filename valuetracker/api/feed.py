@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import (
+from valuetracker.errors import (
+    Compacted,
+    ExtensionNotRegistered,
+    InvalidHeader,
+    InvalidId,
+    InvalidKey,
+    InvalidQuery,
+    RevisionUnknown,
+    TooManyReaders,
+)
+from valuetracker.http.endpoint import (
     CHAT_ID,
     EXTENSION_ID,
     INSTANCE_ID,
@@ -17,19 +27,9 @@ from valuetracker.endpoints import (
     Stream,
     number_kind,
 )
-from valuetracker.errors import (
-    Compacted,
-    ExtensionNotRegistered,
-    InvalidHeader,
-    InvalidId,
-    InvalidKey,
-    InvalidQuery,
-    RevisionUnknown,
-    TooManyReaders,
-)
-from valuetracker.model import FeedPage
-from valuetracker.store import events
-from valuetracker.store.extension import Extension
+from valuetracker.records import FeedPage
+from valuetracker.runtime.extension import Extension
+from valuetracker.store import feed_events
 
 LONGEST_WAIT_SECONDS = 60
 
@@ -52,7 +52,7 @@ async def list_events(call: Call) -> Stream:
     try:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
-        await extension.read_result(events.list_revisions, since, 0)
+        await extension.read_result(feed_events.list_revisions, since, 0)
         wanted = await _filter(call, extension)
     finally:
         # A reader does not use the extension in between: one that does not read what it is
@@ -72,7 +72,7 @@ async def list_changes(call: Call) -> Any:
     extension = await call.extensions.enter(call.extension_id)
     try:
         since = _since(call, extension)
-        await extension.read_result(events.list_revisions, since, 0)
+        await extension.read_result(feed_events.list_revisions, since, 0)
         wanted = await _filter(call, extension)
         return await extension.feed.page(
             since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)
@@ -89,16 +89,16 @@ def _since(call: Call, extension: Extension) -> int:
         since = int(call.last_event_id[:20])
     else:
         since = call.query.get("since", extension.revision)
-    events.check_since(extension.revision, since)
+    feed_events.check_since(extension.revision, since)
     return since
 
 
-async def _filter(call: Call, extension: Extension) -> events.Filter:
+async def _filter(call: Call, extension: Extension) -> feed_events.Filter:
     chat_id = call.query.get("chatId")
     number = None
     if chat_id is not None:
-        number = await extension.read_result(events.find_chat_number, chat_id)
-    return events.Filter(call.query.get("instanceId"), call.query.get("key"), chat_id, number)
+        number = await extension.read_result(feed_events.find_chat_number, chat_id)
+    return feed_events.Filter(call.query.get("instanceId"), call.query.get("key"), chat_id, number)
 
 
 FILTERS = (

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import (
+from valuetracker.errors import (
+    CharacterNotFound,
+    Compacted,
+    InstanceNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidKey,
+    InvalidQuery,
+    RevisionConflict,
+    RevisionUnknown,
+)
+from valuetracker.http.endpoint import (
     AT,
     CURSOR,
     KEY,
@@ -17,18 +28,7 @@ from valuetracker.endpoints import (
     Kind,
     choice_kind,
 )
-from valuetracker.errors import (
-    CharacterNotFound,
-    Compacted,
-    InstanceNotFound,
-    InvalidBody,
-    InvalidId,
-    InvalidKey,
-    InvalidQuery,
-    RevisionConflict,
-    RevisionUnknown,
-)
-from valuetracker.model import Compaction, Difference, History, Restored
+from valuetracker.records import Compaction, Difference, History, Restored
 from valuetracker.store import compaction, history, restore
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import (
+from valuetracker.errors import (
+    InstanceNotFound,
+    InvalidBody,
+    InvalidId,
+    InvalidName,
+    InvalidQuery,
+    RevisionConflict,
+)
+from valuetracker.http.endpoint import (
     AT_FIELD,
     CHARACTER_ID,
     CHAT_ID,
@@ -15,15 +23,7 @@ from valuetracker.endpoints import (
     Endpoint,
     Field,
 )
-from valuetracker.errors import (
-    InstanceNotFound,
-    InvalidBody,
-    InvalidId,
-    InvalidName,
-    InvalidQuery,
-    RevisionConflict,
-)
-from valuetracker.model import Deleted, FullInstance, Instance, Success
+from valuetracker.records import Deleted, FullInstance, Instance, Success
 from valuetracker.store import instances
 
 

@@ -14,7 +14,6 @@ from valuetracker.api.sillytavern import configured, user_of
 from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneWish, remove_lorebook
 from valuetracker.bridge.lorebooks import clone_lorebook as clone_world
 from valuetracker.bridge.records import LorebookClone
-from valuetracker.endpoints import LOREBOOK_NAME, Call, Endpoint, Field, Kind
 from valuetracker.errors import (
     AdminRequired,
     InvalidBody,
@@ -27,9 +26,10 @@ from valuetracker.errors import (
     SymlinkRefused,
     ValueTrackerError,
 )
+from valuetracker.http.endpoint import LOREBOOK_NAME, Call, Endpoint, Field, Kind
 from valuetracker.store import checkpoints
-from valuetracker.store.ledger import Written
-from valuetracker.store.requests import was_answered
+from valuetracker.store.tx.idempotency import was_answered
+from valuetracker.store.tx.ledger import Written
 from valuetracker.values import canonical
 
 

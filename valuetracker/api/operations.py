@@ -5,15 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.api.series import LEASE
-from valuetracker.endpoints import (
-    TEXT,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    choice_kind,
-    object_kind,
-)
 from valuetracker.errors import (
     IllegalMove,
     InvalidBody,
@@ -26,10 +17,11 @@ from valuetracker.errors import (
     TooDeep,
     ValueTooLarge,
 )
-from valuetracker.model import Cleanup, Operation
+from valuetracker.http.endpoint import TEXT, Call, Endpoint, Field, Kind, choice_kind, object_kind
 from valuetracker.names import ID_LENGTH, check_id
-from valuetracker.store import work
-from valuetracker.store.queue import DAY_MS, STATUSES
+from valuetracker.records import Cleanup, Operation
+from valuetracker.store import operations
+from valuetracker.store.operation_guard import DAY_MS, STATUSES
 
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_AGE_MS = 3650 * DAY_MS
@@ -39,7 +31,7 @@ async def add_operation(call: Call) -> Any:
     """Add an operation to the queue of a chat."""
     body = call.body
     return await call.write(
-        work.add_operation,
+        operations.add_operation,
         call.path["chat"],
         body.get("id"),
         body["type"],
@@ -50,12 +42,12 @@ async def add_operation(call: Call) -> Any:
 
 async def list_operations(call: Call) -> Any:
     """List the operations of a chat, oldest first."""
-    return await call.read(work.list_operations, call.path["chat"], call.query.get("status"))
+    return await call.read(operations.list_operations, call.path["chat"], call.query.get("status"))
 
 
 async def get_operation(call: Call) -> Any:
     """Read an operation. One whose lease has run out is pending again."""
-    return await call.read(work.get_operation, call.path["chat"], call.path["operation"])
+    return await call.read(operations.get_operation, call.path["chat"], call.path["operation"])
 
 
 async def update_operation(call: Call) -> Any:
@@ -65,14 +57,14 @@ async def update_operation(call: Call) -> Any:
     `data` is merged, key by key. A `claim` that is no longer the operation's is refused.
     """
     body = call.body
-    update = work.Update(
+    update = operations.Update(
         body.get("status"),
         (body["stage"],) if "stage" in body else (),
         body.get("data"),
         body.get("claim"),
     )
     return await call.write(
-        work.update_operation, call.path["chat"], call.path["operation"], update
+        operations.update_operation, call.path["chat"], call.path["operation"], update
     )
 
 
@@ -83,7 +75,7 @@ async def claim_operation(call: Call) -> Any:
     It is `in_progress` then and has a `claim`, to be sent with what is said of it. Unless it
     ends before, it returns to the queue after `leaseMs`. If none waits: `204`.
     """
-    return await call.write(work.claim_operation, call.path["chat"], call.body["leaseMs"])
+    return await call.write(operations.claim_operation, call.path["chat"], call.body["leaseMs"])
 
 
 async def complete_operation(call: Call) -> Any:
@@ -102,9 +94,9 @@ async def cancel_operation(call: Call) -> Any:
 
 
 async def _end(call: Call, status: str, claim: str | None) -> Any:
-    update = work.Update(status, (), call.body.get("data"), claim)
+    update = operations.Update(status, (), call.body.get("data"), claim)
     return await call.write(
-        work.update_operation, call.path["chat"], call.path["operation"], update
+        operations.update_operation, call.path["chat"], call.path["operation"], update
     )
 
 
@@ -115,7 +107,7 @@ async def clean_up(call: Call) -> Any:
     This is also done every hour, and when the chat is opened. Ended ones go after a day.
     """
     age = call.body.get("maxAgeMs", DAY_MS)
-    return await call.write(work.clean_up, call.path["chat"], age)
+    return await call.write(operations.clean_up, call.path["chat"], age)
 
 
 def _name_kind(noun: str) -> Kind:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker.endpoints import AnyKeys, Call, Endpoint, Field, Kind
 from valuetracker.errors import (
     InvalidBody,
     InvalidId,
@@ -17,7 +16,9 @@ from valuetracker.errors import (
     ValueTooLarge,
     VersionNotFound,
 )
-from valuetracker.model import (
+from valuetracker.http.endpoint import AnyKeys, Call, Endpoint, Field, Kind
+from valuetracker.names import CHAT_ID_LENGTH, check_id
+from valuetracker.records import (
     Claimed,
     Cleared,
     CurrentVersion,
@@ -30,7 +31,6 @@ from valuetracker.model import (
     Version,
     VersionRemoved,
 )
-from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.store import processed, series
 
 IDS_PER_CLAIM = 10_000

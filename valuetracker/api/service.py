@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker import __version__, names, values, wire
+from valuetracker import __version__, names, values
 from valuetracker.api.batch import OPERATIONS_PER_BATCH
 from valuetracker.api.feed import LONGEST_WAIT_SECONDS
 from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
-from valuetracker.endpoints import LARGEST_PAGE, TEXT, Call, Document, Endpoint, Field
 from valuetracker.errors import InvalidBody
-from valuetracker.model import Health, Limits, PluginHealth, Pong
+from valuetracker.http.endpoint import LARGEST_PAGE, TEXT, Call, Document, Endpoint, Field
+from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
+from valuetracker.records import Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES
 from valuetracker.store.history import PAGE_BYTES
-from valuetracker.store.patch import COPIED_BYTES, PATCH_OPERATIONS
+from valuetracker.store.json_patch import COPIED_BYTES, PATCH_OPERATIONS
 
 
 async def probe(call: Call) -> None:
@@ -79,8 +80,8 @@ async def limits(call: Call) -> Limits:
         "headerTextLength": names.HEADER_TEXT_LENGTH,
         "integerMinimum": values.SMALLEST_INTEGER,
         "integerMaximum": values.LARGEST_INTEGER,
-        "headerBytes": wire.HEADER_BYTES,
-        "headerCount": wire.HEADER_COUNT,
+        "headerBytes": HEADER_BYTES,
+        "headerCount": HEADER_COUNT,
         "connections": call.service.settings.connections,
         "feedReaders": call.service.settings.feed_readers,
         "allFeedReaders": call.service.settings.all_feed_readers,

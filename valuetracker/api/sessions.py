@@ -34,19 +34,6 @@ from valuetracker.bridge.session import (
     scene_source,
     summary,
 )
-from valuetracker.endpoints import (
-    CHAT_ID,
-    EXTENSION_ID,
-    FLAG,
-    KEY,
-    VALUE,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    check_key_count,
-    number_kind,
-)
 from valuetracker.errors import (
     AdminRequired,
     ChatArchived,
@@ -66,9 +53,22 @@ from valuetracker.errors import (
     ValueTooLarge,
     ValueTrackerError,
 )
+from valuetracker.http.endpoint import (
+    CHAT_ID,
+    EXTENSION_ID,
+    FLAG,
+    KEY,
+    VALUE,
+    Call,
+    Endpoint,
+    Field,
+    Kind,
+    check_key_count,
+    number_kind,
+)
 from valuetracker.names import CONTROL
 from valuetracker.store import data
-from valuetracker.store.targets import chat
+from valuetracker.store.rows.targets import chat
 from valuetracker.values import BODY_BYTES, canonical
 
 # Whose the values are if nobody says.

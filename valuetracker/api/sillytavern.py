@@ -20,14 +20,6 @@ from valuetracker.bridge.origins import allowed_origin, parse_origin
 from valuetracker.bridge.paths import resolve_paths
 from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync
 from valuetracker.bridge.status import paths_record
-from valuetracker.endpoints import (
-    FLAG,
-    TEXT,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-)
 from valuetracker.errors import (
     AdminRequired,
     InvalidBody,
@@ -42,6 +34,7 @@ from valuetracker.errors import (
     SymlinkRefused,
     ValueTrackerError,
 )
+from valuetracker.http.endpoint import FLAG, TEXT, Call, Endpoint, Field, Kind
 from valuetracker.names import CONTROL
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 30.0

@@ -21,7 +21,7 @@ from valuetracker.bridge.origins import Origin
 from valuetracker.bridge.records import PanelReply, SessionSync, SyncSummary
 from valuetracker.bridge.upstream import Upstream
 from valuetracker.errors import UpstreamFailed
-from valuetracker.model import now
+from valuetracker.records import now
 
 SPEAKERS = ("role", "speaker", "character")
 TEXTS = ("content", "text", "line")

@@ -18,9 +18,9 @@ import orjson
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import BadRequest
-from valuetracker.model import moment
-from valuetracker.store.changes import Change, PutCharacter, PutInstance, SetValue
-from valuetracker.store.ledger import Ledger, WriteJob, ledgers, make_head
+from valuetracker.records import moment
+from valuetracker.store.tx.changes import Change, PutCharacter, PutInstance, SetValue
+from valuetracker.store.tx.ledger import Ledger, WriteJob, ledgers, make_head
 from valuetracker.values import canonical, parse
 
 ORPHANED = "_orphaned"

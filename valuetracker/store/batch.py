@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import orjson
 
 from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, ValueTrackerError
-from valuetracker.model import BatchAnswer
-from valuetracker.store.changes import Anchor, Change, RemoveValue, SetValue
+from valuetracker.records import BatchAnswer
 from valuetracker.store.data import removable_keys
-from valuetracker.store.holding import enter_chat, expect_chat, make_room
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.operations import ABSENT, OPERATIONS, Absent, apply_operation, contains
-from valuetracker.store.rows import HolderRow
-from valuetracker.store.story import has_dormant_change, is_hidden, make_chat, see
+from valuetracker.store.log.operators import ABSENT, OPERATIONS, Absent, apply_operation, contains
+from valuetracker.store.rows.row_types import HolderRow
+from valuetracker.store.story.visibility import has_dormant_change, is_hidden, make_chat, see
+from valuetracker.store.tx.changes import Anchor, Change, RemoveValue, SetValue
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import enter_chat, expect_chat, make_room
 from valuetracker.values import canonical
 
 Item = TypeVar("Item")

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.errors import ChatExists, ChatNotFound
-from valuetracker.model import Branch, Lineage, Relative
 from valuetracker.names import ID_LENGTH
-from valuetracker.store import statements as sql
-from valuetracker.store.changes import Change, PutCharacter, PutInstance, SetValue
+from valuetracker.records import Branch, Lineage, Relative
 from valuetracker.store.checkpoints import find_ready, measure_now
-from valuetracker.store.entries import (
+from valuetracker.store.log.links import put_in_place, subject_list, taken_list
+from valuetracker.store.log.replay import Replay, is_live
+from valuetracker.store.log.state_at import chat_instances_at, find_moment, shape_at
+from valuetracker.store.operation_guard import guard
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
     DERIVED,
     FLIPPABLE,
@@ -29,18 +32,15 @@ from valuetracker.store.entries import (
     Record,
     encode_record,
 )
-from valuetracker.store.holding import enter_chat, make_room
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.listing import present_chats
-from valuetracker.store.lists import put_in_place, subject_list, taken_list
-from valuetracker.store.log import chat_instances_at, find_moment, shape_at
-from valuetracker.store.queue import guard
-from valuetracker.store.replay import Replay, is_live
-from valuetracker.store.rooms import ROOMS
-from valuetracker.store.rows import ChatRow, DataRow, HolderRow, PlaceRow
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.story import make_chat
-from valuetracker.store.views import View, view_of
+from valuetracker.store.rows.listing import present_chats
+from valuetracker.store.rows.row_types import ChatRow, DataRow, HolderRow, PlaceRow
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import ROOMS
+from valuetracker.store.story.point import View, view_of
+from valuetracker.store.story.visibility import make_chat
+from valuetracker.store.tx.changes import Change, PutCharacter, PutInstance, SetValue
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import enter_chat, make_room
 
 
 async def take_over(tx: Ledger, chat: ChatRow, view: View) -> dict[str, str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import CharacterNotFound, DatabaseDamaged
-from valuetracker.model import Character, FullCharacter, FullInstance, Success
-from valuetracker.store import statements as sql
-from valuetracker.store.changes import DropCharacter, PutCharacter
+from valuetracker.records import Character, FullCharacter, FullInstance, Success
 from valuetracker.store.instances import (
     enter_instances_of,
     expect_character,
@@ -14,11 +12,13 @@ from valuetracker.store.instances import (
     instance_record,
     removal_of,
 )
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import At, character_at, find_moment, instances_at
-from valuetracker.store.rows import CharacterRow, DataRow, HolderRow, values_record
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.tags import character_tag
+from valuetracker.store.log.state_at import At, character_at, find_moment, instances_at
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.row_types import CharacterRow, DataRow, HolderRow, values_record
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.tags import character_tag
+from valuetracker.store.tx.changes import DropCharacter, PutCharacter
+from valuetracker.store.tx.ledger import Ledger
 
 SELECT_CHARACTERS = Statement(
     f"SELECT {sql.names(sql.CHARACTERS)} FROM {{schema}}.characters WHERE gone = 0 ORDER BY place"

@@ -10,27 +10,27 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists, ChatNotFound
-from valuetracker.model import Chat, OpenedChat, Reconciled, Success
-from valuetracker.store import statements as sql
+from valuetracker.records import Chat, OpenedChat, Reconciled, Success
 from valuetracker.store.branches import begin_branch
-from valuetracker.store.chain import Name
-from valuetracker.store.changes import Change, ChangeChat, RemoveValue, SetValue
-from valuetracker.store.contents import contents_now, origin_record, state_record
+from valuetracker.store.chat_state import contents_now, origin_record, state_record
 from valuetracker.store.data import removable_keys
-from valuetracker.store.holding import enter_chat, expect_chat, make_room
 from valuetracker.store.instances import removal_of
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.listing import present_chats
-from valuetracker.store.lists import subject_list
-from valuetracker.store.queue import count_operations
-from valuetracker.store.reader import Reader
-from valuetracker.store.rooms import shown_key
-from valuetracker.store.rows import AliasRow, ChatRow, HolderRow
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.story import Turn, make_chat, turn_to
-from valuetracker.store.tags import chat_tag
-from valuetracker.store.views import view_of
-from valuetracker.store.work import sweep
+from valuetracker.store.log.links import subject_list
+from valuetracker.store.operation_guard import count_operations
+from valuetracker.store.operations import sweep
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.chain import Name
+from valuetracker.store.rows.listing import present_chats
+from valuetracker.store.rows.reader import Reader
+from valuetracker.store.rows.row_types import AliasRow, ChatRow, HolderRow
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import shown_key
+from valuetracker.store.rows.tags import chat_tag
+from valuetracker.store.story.point import view_of
+from valuetracker.store.story.visibility import Turn, make_chat, turn_to
+from valuetracker.store.tx.changes import Change, ChangeChat, RemoveValue, SetValue
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import enter_chat, expect_chat, make_room
 
 
 async def chat_record(tx: Reader, chat: ChatRow) -> Chat:

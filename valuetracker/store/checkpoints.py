@@ -23,7 +23,7 @@ from valuetracker.errors import (
     MessageNotFound,
     OperationsPending,
 )
-from valuetracker.model import (
+from valuetracker.records import (
     Checkpoint,
     CheckpointListed,
     CheckpointRestored,
@@ -32,8 +32,13 @@ from valuetracker.model import (
     Success,
     Validation,
 )
-from valuetracker.store import statements as sql
-from valuetracker.store.checkpoint_rows import (
+from valuetracker.store.chat_state import Contents, contents_at, contents_now, contents_of
+from valuetracker.store.history import ChatTexts, chat_differences
+from valuetracker.store.log.state_at import Moment, find_moment
+from valuetracker.store.operation_guard import guard
+from valuetracker.store.restore import restore_chat_to, restore_view
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.checkpoint_rows import (
     DELETE_CHECKPOINT,
     DELETED,
     FAILED,
@@ -44,20 +49,21 @@ from valuetracker.store.checkpoint_rows import (
     find_checkpoint_row,
     list_checkpoint_rows,
 )
-from valuetracker.store.contents import Contents, contents_at, contents_now, contents_of
-from valuetracker.store.history import ChatTexts, chat_differences
-from valuetracker.store.holding import enter_chat, expect_chat
-from valuetracker.store.ledger import Answer, Ledger
-from valuetracker.store.listing import holders_of_chat
-from valuetracker.store.log import Moment, find_moment
-from valuetracker.store.queue import guard
-from valuetracker.store.reader import Reader
-from valuetracker.store.restore import restore_chat_to, restore_view
-from valuetracker.store.rooms import ROOMS, split_key
-from valuetracker.store.rows import ChatRow, DataRow, HolderRow, content_sum, values_record
+from valuetracker.store.rows.listing import holders_of_chat
+from valuetracker.store.rows.reader import Reader
+from valuetracker.store.rows.row_types import (
+    ChatRow,
+    DataRow,
+    HolderRow,
+    content_sum,
+    values_record,
+)
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import ROOMS, split_key
 from valuetracker.store.series import CURRENT, current_version
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.views import view_of
+from valuetracker.store.story.point import view_of
+from valuetracker.store.tx.ledger import Answer, Ledger
+from valuetracker.store.tx.write_target import enter_chat, expect_chat
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from valuetracker.engine.statement import Statement
-from valuetracker.model import Compaction, moment
-from valuetracker.store import statements as sql
-from valuetracker.store.checkpoint_rows import oldest_needed
-from valuetracker.store.entries import BETWEEN_CHANGES, FLIPPABLE, EntryRow, encode_record
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.lists import log_list, taken_list
-from valuetracker.store.log import find_moment, revision_of_time, state_until
-from valuetracker.store.rows import Head
+from valuetracker.records import Compaction, moment
+from valuetracker.store.log.links import log_list, taken_list
+from valuetracker.store.log.state_at import find_moment, revision_of_time, state_until
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.checkpoint_rows import oldest_needed
+from valuetracker.store.rows.entries import BETWEEN_CHANGES, FLIPPABLE, EntryRow, encode_record
+from valuetracker.store.rows.row_types import Head
+from valuetracker.store.tx.ledger import Ledger
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,18 +12,18 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DataKeyNotFound
-from valuetracker.model import Removed, Success, SuccessMessage, Values, ValueSet
-from valuetracker.store.changes import Change, RemoveValue, SetValue
-from valuetracker.store.holding import hold, hold_present, look_up
-from valuetracker.store.ledger import Ledger, answering, loading
-from valuetracker.store.log import At, find_moment, former_values_record, values_at
-from valuetracker.store.operations import merge
-from valuetracker.store.patch import patched
-from valuetracker.store.rows import HolderRow, values_record
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.story import has_dormant_change, is_hidden, see
-from valuetracker.store.tags import chat_tag, holder_tag, value_tag
-from valuetracker.store.targets import Target
+from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.store.json_patch import patched
+from valuetracker.store.log.operators import merge
+from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
+from valuetracker.store.rows.row_types import HolderRow, values_record
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.tags import chat_tag, holder_tag, value_tag
+from valuetracker.store.rows.targets import Target
+from valuetracker.store.story.visibility import has_dormant_change, is_hidden, see
+from valuetracker.store.tx.changes import Change, RemoveValue, SetValue
+from valuetracker.store.tx.ledger import Ledger, answering, loading
+from valuetracker.store.tx.write_target import hold, hold_present, look_up
 from valuetracker.values import canonical
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.model import Difference, History, HistoryItem
-from valuetracker.store.entries import EntryRow, Record, encode_name, last_of
-from valuetracker.store.lists import EntryList, chat_list, put_in_place, subject_list
-from valuetracker.store.log import (
+from valuetracker.records import Difference, History, HistoryItem
+from valuetracker.store.log.links import EntryList, chat_list, put_in_place, subject_list
+from valuetracker.store.log.replay import Replay
+from valuetracker.store.log.resolve_names import put_names
+from valuetracker.store.log.state_at import (
     At,
     Moment,
     chat_instances_at,
@@ -21,12 +22,11 @@ from valuetracker.store.log import (
     state_until,
     values_at,
 )
-from valuetracker.store.naming import put_names
-from valuetracker.store.reader import Reader
-from valuetracker.store.replay import Replay
-from valuetracker.store.rooms import ROOMS, shown_key
-from valuetracker.store.rows import ChatRow, HolderRow
-from valuetracker.store.snapshot import Snapshot
+from valuetracker.store.rows.entries import EntryRow, Record, encode_name, last_of
+from valuetracker.store.rows.reader import Reader
+from valuetracker.store.rows.row_types import ChatRow, HolderRow
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import ROOMS, shown_key
 
 # A page whose values have come to this many bytes ends there, however many were asked for.
 PAGE_BYTES = 16 * 1024 * 1024

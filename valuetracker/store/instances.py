@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged, InstanceNotFound
-from valuetracker.model import Deleted, FullInstance, Instance, Success
-from valuetracker.store import statements as sql
-from valuetracker.store.changes import (
-    Change,
-    DropInstance,
-    PutCharacter,
-    PutInstance,
-    RemoveValue,
-)
-from valuetracker.store.holding import expect, look_up
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import (
+from valuetracker.records import Deleted, FullInstance, Instance, Success
+from valuetracker.store.log.state_at import (
     At,
     FormerInstance,
     find_moment,
     former_values_record,
     instance_at,
 )
-from valuetracker.store.reader import Reader
-from valuetracker.store.rows import DataRow, HolderRow, values_record
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.story import make_chat, unanchor
-from valuetracker.store.tags import holder_tag
-from valuetracker.store.targets import instance as instance_target
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.reader import Reader
+from valuetracker.store.rows.row_types import DataRow, HolderRow, values_record
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.tags import holder_tag
+from valuetracker.store.rows.targets import instance as instance_target
+from valuetracker.store.story.visibility import make_chat, unanchor
+from valuetracker.store.tx.changes import (
+    Change,
+    DropInstance,
+    PutCharacter,
+    PutInstance,
+    RemoveValue,
+)
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import expect, look_up
 
 # A filter that is NULL lets everything through.
 SELECT_INSTANCES = Statement(

@@ -1,129 +1,176 @@
 """
-What an operation does to a value: pure functions over parsed JSON.
+What is done with operations: adding, claiming, ending, cleaning up.
 
-The log keeps operations as what they were, so that they can be replayed on another value
-than the one they first met. An absent value counts as 0, `[]` or `{}`; one of the wrong
-type is a `TypeConflict`.
+Whatever ends the last active one also makes the checkpoints that waited for it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
+import secrets
+from dataclasses import dataclass
 
-from valuetracker.errors import NumberLeftRange, TypeConflict
-from valuetracker.values import LARGEST_INTEGER, SMALLEST_INTEGER
+import orjson
 
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import IllegalMove, OperationExists, OperationNotFound, StaleClaim
+from valuetracker.records import Cleanup, Operation
+from valuetracker.store.checkpoints import make_waiting
+from valuetracker.store.operation_guard import (
+    DAY_MS,
+    DELETE_OPERATION,
+    INSERT_OPERATION,
+    OperationRow,
+    find_row,
+    list_rows,
+    milliseconds,
+    since_epoch,
+)
+from valuetracker.store.rows.reader import Reader
+from valuetracker.store.rows.row_types import ChatRow
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.story.visibility import make_chat
+from valuetracker.store.tx.ledger import Answer, Ledger
+from valuetracker.store.tx.write_target import enter_chat
+from valuetracker.values import canonical
 
-class Absent:
-    """Stands for a value that is not there, which is not the JSON null."""
-
-
-ABSENT = Absent()
-
-
-def apply_operation(op: str, current: Any, operand: Any) -> Any:
-    """The value after `op`; the current one is not changed."""
-    return OPERATIONS[op](current, operand)
-
-
-def merge(current: Any, patch: Any) -> Any:
-    """RFC 7396: objects are merged deeply, null removes, anything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(current) if isinstance(current, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge(merged.get(key), value)
-    return merged
+SELECT_CHATS_AT_WORK = Statement("SELECT DISTINCT chat FROM {schema}.operations")
+SELECT_LAST_NUMBER = Statement("SELECT COALESCE(max(number), 0) FROM {schema}.operations")
 
 
-def _merge(current: Any, operand: Any) -> Any:
-    if not isinstance(current, dict | Absent):
-        raise TypeConflict(f"Only an object can be merged into, and this is {name_of(current)}.")
-    return merge({} if isinstance(current, Absent) else current, operand)
+async def list_operations(tx: Snapshot, chat_id: str, status: str | None) -> list[Operation]:
+    _takes_no_revision(tx)
+    chat = await tx.find_chat(chat_id)
+    rows = await list_rows(tx, chat) if chat is not None else []
+    return [row.record() for row in rows if status in (None, row.status)]
 
 
-def _increment(current: Any, by: Any) -> Any:
-    if isinstance(current, Absent):
-        current = 0
-    if isinstance(current, bool) or not isinstance(current, int | float):
-        raise TypeConflict(f"Only a number can be incremented, and this is {name_of(current)}.")
-    total = current + by
-    # Integers are exact within 64 bits; beyond them nothing is, so nothing is stored.
-    if isinstance(total, int):
-        if not SMALLEST_INTEGER <= total <= LARGEST_INTEGER:
-            raise NumberLeftRange()
-    elif not math.isfinite(total):
-        raise NumberLeftRange()
-    return total
+async def get_operation(tx: Snapshot, chat_id: str, id: str) -> Operation:
+    _takes_no_revision(tx)
+    chat = await tx.find_chat(chat_id)
+    return (await _find(tx, chat, id)).record()
 
 
-def _append(current: Any, value: Any) -> Any:
-    return [*_list(current), value]
+def _takes_no_revision(tx: Snapshot) -> None:
+    tx.etag = None
+    tx.keepable = False
 
 
-def _add_to_set(current: Any, value: Any) -> Any:
-    members = _list(current)
-    return members if contains(members, value) else [*members, value]
+async def _find(tx: Reader, chat: ChatRow | None, id: str) -> OperationRow:
+    row = await find_row(tx, chat, id) if chat is not None else None
+    if row is None:
+        raise OperationNotFound()
+    return row
 
 
-def _pull(current: Any, value: Any) -> Any:
-    members = _list(current)
-    if not contains(members, value):
-        return members
-    return [member for member in members if not equal(member, value)]
+# Writing
 
 
-def _list(current: Any) -> list[Any]:
-    if isinstance(current, Absent):
-        return []
-    if not isinstance(current, list):
-        raise TypeConflict(f"This works on an array, and this is {name_of(current)}.")
-    return current
+async def add_operation(
+    tx: Ledger, chat_id: str, id: str | None, type: str, data: str, priority: int
+) -> Operation:
+    await enter_chat(tx, chat_id)
+    chat = await make_chat(tx, chat_id)
+    id = id or f"op-{secrets.token_hex(8)}"
+    if await find_row(tx, chat, id) is not None:
+        raise OperationExists()
+    last = await tx.fetch_one(SELECT_LAST_NUMBER)
+    row = OperationRow(
+        chat.number, id, (last[0] if last is not None else 0) + 1, type, "pending", None, data,
+        priority, None, None, tx.now, tx.now, since_epoch(tx.now),
+    )  # fmt: skip
+    row.seal()
+    chat.operations += 1
+    await tx.put_chat_quietly(chat)
+    await tx.execute_many(INSERT_OPERATION, [row])
+    return row.record()
 
 
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "merge": _merge,
-    "increment": _increment,
-    "append": _append,
-    "addToSet": _add_to_set,
-    "pull": _pull,
-}
+@dataclass(slots=True, frozen=True)
+class Update:
+    """What to change of an operation; `stage` is a list so that null can be told from absent."""
+
+    status: str | None = None
+    stage: tuple[str | None, ...] = ()
+    data: str | None = None
+    claim: str | None = None
 
 
-def contains(members: list[Any], value: Any) -> bool:
-    # Python calls more things equal than JSON does (`true` and 1), but none fewer, and is much
-    # quicker at it.
-    return value in members and any(equal(member, value) for member in members)
+async def update_operation(tx: Ledger, chat_id: str, id: str, update: Update) -> Operation:
+    chat = await enter_chat(tx, chat_id)
+    row = await _find(tx, chat, id)
+    assert chat is not None
+    if not row.is_active:
+        raise IllegalMove(f"The operation has {_ended(row.status)}.")
+    if update.claim is not None and update.claim != row.claim:
+        raise StaleClaim()
+    if update.status is not None:
+        row.status = update.status
+        if row.status != "in_progress":
+            row.claim = row.lease = None
+    if update.stage:
+        row.stage = update.stage[0]
+    if update.data is not None:
+        merged = {**orjson.loads(row.data), **orjson.loads(update.data)}
+        # Also the check that it has not become too large.
+        row.data = canonical(merged)
+    await _put(tx, row)
+    if not row.is_active:
+        await _finished(tx, chat)
+    return row.record()
 
 
-def equal(one: Any, other: Any) -> bool:
-    """Equal as JSON: numbers by value, objects regardless of order, `true` is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(equal(value, other[key]) for key, value in one.items())
-        )
-    if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(equal, one, other))
-    return bool(one == other)
+def _ended(status: str) -> str:
+    return "been cancelled" if status == "cancelled" else status
 
 
-def name_of(value: Any) -> str:
-    """What kind of JSON a value is, with its article."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    return "an array" if isinstance(value, list) else "an object"
+async def claim_operation(tx: Ledger, chat_id: str, lease: int) -> Operation | Answer:
+    """The next one to work on: of the highest priority the oldest."""
+    chat = await enter_chat(tx, chat_id)
+    rows = await list_rows(tx, chat) if chat is not None else []
+    waiting = [row for row in rows if row.status == "pending"]
+    if not waiting:
+        return Answer(204, None)
+    row = min(waiting, key=lambda row: (-row.priority, row.number))
+    row.status, row.claim = "in_progress", secrets.token_urlsafe(12)
+    row.lease = milliseconds() + lease
+    await _put(tx, row)
+    return row.record()
+
+
+async def clean_up(tx: Ledger, chat_id: str, age: int) -> Cleanup:
+    chat = await enter_chat(tx, chat_id)
+    removed = await sweep(tx, chat, age) if chat is not None else []
+    return {"removedCount": len(removed), "ids": removed}
+
+
+async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
+    """Remove active operations nobody has touched for so long, and ended ones of a day."""
+    now = since_epoch(tx.now)
+    rows = await list_rows(tx, chat)
+    stale = [row for row in rows if row.is_active and now - row.touched >= age]
+    ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
+    if stale or ended:
+        chat.operations -= len(stale) + len(ended)
+        await tx.put_chat_quietly(chat)
+        await tx.execute_many(DELETE_OPERATION, [*stale, *ended])
+    if stale:
+        await _finished(tx, chat)
+    return [row.id for row in stale]
+
+
+async def sweep_all(tx: Ledger) -> None:
+    """The same for all chats, now and then."""
+    for (number,) in await tx.fetch_all(SELECT_CHATS_AT_WORK):
+        await sweep(tx, await tx.get_chat(number))
+
+
+async def _put(tx: Ledger, row: OperationRow) -> None:
+    row.updated_at, row.touched = tx.now, since_epoch(tx.now)
+    row.seal()
+    await tx.execute_many(DELETE_OPERATION, [row])
+    await tx.execute_many(INSERT_OPERATION, [row])
+
+
+async def _finished(tx: Ledger, chat: ChatRow) -> None:
+    if not any(row.is_active for row in await list_rows(tx, chat)):
+        await make_waiting(tx, chat)

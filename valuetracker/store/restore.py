@@ -11,26 +11,16 @@ from __future__ import annotations
 import orjson
 
 from valuetracker.errors import CharacterNotFound, ChatNotFound, InstanceNotFound
-from valuetracker.model import Restored
-from valuetracker.store.changes import (
-    Change,
-    DropInstance,
-    PutCharacter,
-    PutInstance,
-    RemoveValue,
-    SetValue,
-)
-from valuetracker.store.contents import replayed_records
-from valuetracker.store.entries import BASES, EntryRow, Record
-from valuetracker.store.holding import enter_chat, expect, expect_chat
+from valuetracker.records import Restored
+from valuetracker.store.chat_state import replayed_records
 from valuetracker.store.instances import (
     differs,
     enter_instances_of,
     expect_character,
     rows_to_remove,
 )
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.log import (
+from valuetracker.store.log.replay import Replay, Source
+from valuetracker.store.log.state_at import (
     FormerInstance,
     Moment,
     character_at,
@@ -42,12 +32,22 @@ from valuetracker.store.log import (
     taken_instance_at,
     values_at,
 )
-from valuetracker.store.queue import guard
-from valuetracker.store.replay import Replay, Source
-from valuetracker.store.rooms import ROOMS
-from valuetracker.store.rows import ChatRow, DataRow, HolderRow
-from valuetracker.store.targets import instance as instance_target
-from valuetracker.store.views import View, positions_at
+from valuetracker.store.operation_guard import guard
+from valuetracker.store.rows.entries import BASES, EntryRow, Record
+from valuetracker.store.rows.row_types import ChatRow, DataRow, HolderRow
+from valuetracker.store.rows.spaces import ROOMS
+from valuetracker.store.rows.targets import instance as instance_target
+from valuetracker.store.story.point import View, positions_at
+from valuetracker.store.tx.changes import (
+    Change,
+    DropInstance,
+    PutCharacter,
+    PutInstance,
+    RemoveValue,
+    SetValue,
+)
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import enter_chat, expect, expect_chat
 
 
 async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:

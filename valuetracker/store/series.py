@@ -12,16 +12,16 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import VersionNotFound
-from valuetracker.model import Cleared, CurrentVersion, NewVersion, Series, VersionRemoved
-from valuetracker.store.changes import Change, RemoveValue, SetValue
+from valuetracker.records import Cleared, CurrentVersion, NewVersion, Series, VersionRemoved
 from valuetracker.store.data import find_holder
-from valuetracker.store.holding import expect_chat, hold, look_up
-from valuetracker.store.ledger import Ledger
-from valuetracker.store.rooms import item_key, split_key
-from valuetracker.store.rows import DataRow, HolderRow
-from valuetracker.store.snapshot import Snapshot
-from valuetracker.store.story import has_dormant_change, is_hidden, see
-from valuetracker.store.targets import Target
+from valuetracker.store.rows.row_types import DataRow, HolderRow
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import item_key, split_key
+from valuetracker.store.rows.targets import Target
+from valuetracker.store.story.visibility import has_dormant_change, is_hidden, see
+from valuetracker.store.tx.changes import Change, RemoveValue, SetValue
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import expect_chat, hold, look_up
 from valuetracker.values import canonical
 
 CURRENT = "current"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values
 from tests.api.chats.queue import Queue
-from tests.postgres import PostgresServer
+from tests.support.chat import Chat, Values
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture

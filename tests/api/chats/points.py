@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, Values
-from tests.model import instance
+from tests.model.values_model import instance
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, Values
 
 
 def rows(

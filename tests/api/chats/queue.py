@@ -9,9 +9,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat
-from tests.model import done
+from tests.model.values_model import done
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat
 
 # Leases: far longer than any test takes, and as short as can be.
 LONG, SHORT = 600_000, 1
@@ -112,5 +112,5 @@ class Queue:
 def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
     """From now on, what the server writes is written, and touched, at that time."""
     milliseconds = int(datetime.fromisoformat(time).timestamp() * 1000)
-    patch.setattr("valuetracker.store.ledger.now", lambda: time)
-    patch.setattr("valuetracker.store.work.milliseconds", lambda: milliseconds)
+    patch.setattr("valuetracker.store.tx.ledger.now", lambda: time)
+    patch.setattr("valuetracker.store.operations.milliseconds", lambda: milliseconds)

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, Values, reconciled
-from tests.model import done, head, make_instance, outcome, set_value, values_of
+from tests.model.values_model import done, head, make_instance, outcome, set_value, values_of
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, Values, reconciled
 
 
 def hide_a_place(values: Values) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import EVERY_WRITE, Chat, chat_record, furnish
 from tests.conftest import running_server
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.chat import EVERY_WRITE, Chat, chat_record, furnish
 
 # Archiving again is no write to what is archived.
 WRITES = [each for each in EVERY_WRITE if each[:2] != ("DELETE", "/chats/chat")]

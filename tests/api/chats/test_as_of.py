@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values, chat_state, furnish
 from tests.conftest import wait_for
-from tests.model import done, instance, outcome, refused
-from valuetracker.store import log_writer
+from tests.model.values_model import done, instance, outcome, refused
+from tests.support.chat import Chat, Values, chat_state, furnish
+from valuetracker.store.tx import log_writer
 
 
 def part(values: Values, state: Any) -> Any:

@@ -7,8 +7,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values, reconciled
-from tests.model import done, head, instance, make_instance, outcome, refused, set_value, values_of
+from tests.model.values_model import (
+    done,
+    head,
+    instance,
+    make_instance,
+    outcome,
+    refused,
+    set_value,
+    values_of,
+)
+from tests.support.chat import Chat, Values, reconciled
 
 
 def bind(client: httpx.Client, chat_id: str | None, id: str = "sword") -> int:

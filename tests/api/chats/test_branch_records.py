@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, Values, chat_record, furnish
 from tests.api.chats.points import (
     branch_off,
     heir,
@@ -19,7 +17,9 @@ from tests.api.chats.points import (
     origin,
     post_branch,
 )
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, Values, chat_record, furnish
 
 # New instances.
 

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values, chat_state, furnish, reconciled, restored
 from tests.api.chats.points import (
     branch_off,
     heir,
@@ -18,7 +17,8 @@ from tests.api.chats.points import (
     rows,
 )
 from tests.api.chats.queue import Queue
-from tests.model import done, head, outcome
+from tests.model.values_model import done, head, outcome
+from tests.support.chat import Chat, Values, chat_state, furnish, reconciled, restored
 
 
 def tell(values: Values) -> None:

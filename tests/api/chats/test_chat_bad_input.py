@@ -8,9 +8,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.answers import send_target
-from tests.api.chats.chat import Chat, chat_record, furnish, reconciled
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import send_target
+from tests.support.chat import Chat, chat_record, furnish, reconciled
 
 LETTERS = ["x", "é", "日", "🗡"]
 ODD_IDS = [

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import MERGED, OVERRIDDEN, Chat, Values
-from tests.model import JSON_PATCH, done, head, outcome, refused
+from tests.model.values_model import JSON_PATCH, done, head, outcome, refused
+from tests.support.chat import MERGED, OVERRIDDEN, Chat, Values
 
 DONE = (200, {"success": True})
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, furnish
-from tests.model import done
+from tests.model.values_model import done
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, furnish
 
 
 def change(op: str, instance_id: str | None = None, **more: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, furnish
 from tests.conftest import running_server
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, furnish
 
 RECAPS = "running scene recaps"
 

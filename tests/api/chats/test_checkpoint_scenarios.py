@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat
 from tests.api.chats.points import (
     VALID,
     branch_off,
@@ -24,7 +23,8 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.api.chats.queue import Queue, at_time, operation
-from tests.model import done, outcome, refused
+from tests.model.values_model import done, outcome, refused
+from tests.support.chat import Chat
 
 RECAPS = "running_scene_recaps"
 USER_ENTRIES = ["Ann", "The old mill", "The fire"]

@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, Values, furnish, reconciled, restored
 from tests.api.chats.points import (
     VALID,
     back_at,
@@ -21,7 +19,9 @@ from tests.api.chats.points import (
     statuses,
     validate,
 )
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, Values, furnish, reconciled, restored
 
 
 def timeless(state: Any) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.api.chats.chat import Chat
 from tests.api.chats.points import (
     VALID,
     await_checkpoint,
@@ -23,7 +22,8 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.api.chats.queue import ACTIVE, ENDS, Queue
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.chat import Chat
 
 
 def uses(chat: Chat) -> list[tuple[int, str]]:

@@ -8,8 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat, Values, furnish
 from tests.api.chats.points import (
     VALID,
     back_at,
@@ -24,7 +22,9 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.conftest import running_server
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat, Values, furnish
 
 
 def story(client: httpx.Client) -> Chat:

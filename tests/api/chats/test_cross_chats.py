@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import refusal
-from tests.api.chats.chat import Chat, furnish
 from tests.conftest import RunningServer
-from tests.model import head, outcome, refused
+from tests.model.values_model import head, outcome, refused
+from tests.support.answers import refusal
+from tests.support.chat import Chat, furnish
 from valuetracker.errors import ExtensionNotRegistered, MethodNotAllowed
 
 # Each read across extensions is the same read at home.

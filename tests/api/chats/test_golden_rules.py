@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from tests.api.chats.chat import Chat, furnish, reconciled
 from tests.conftest import running_server
-from tests.model import done, head, instance, outcome, refused
+from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.chat import Chat, furnish, reconciled
 
 NODE = {"text": "a cat", "messageId": "m1", "index": 0}
 

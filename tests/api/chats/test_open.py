@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, chat_record, chat_state, furnish
 from tests.conftest import RunningServer
-from tests.model import done, head, instance, outcome, refused
+from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.chat import Chat, chat_record, chat_state, furnish
 
 
 def opened(body: Any) -> Any:

@@ -7,10 +7,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import NO_OPERATIONS, Chat, Values, chat_state, furnish, reconciled
 from tests.api.chats.points import heir, heir_of, origin
 from tests.api.chats.queue import Queue
-from tests.model import done, head, refused
+from tests.model.values_model import done, head, refused
+from tests.support.chat import (
+    NO_OPERATIONS,
+    Chat,
+    Values,
+    chat_state,
+    furnish,
+    reconciled,
+)
 
 
 def open_branch(parent: Chat, chat_id: str = "branch", **body: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.chats.chat import Chat
 from tests.api.chats.queue import Queue, operation
 from tests.conftest import RunningServer
-from tests.model import head, outcome, refused
+from tests.model.values_model import head, outcome, refused
+from tests.support.chat import Chat
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import NO_OPERATIONS, Chat
 from tests.api.chats.queue import ACTIVE, ENDED, LONG, SHORT, Queue, at_time, operation
 from tests.conftest import RunningServer, wait_for
-from tests.model import outcome, refused
+from tests.model.values_model import outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import NO_OPERATIONS, Chat
 
 WEEK = 7 * 24 * 60 * 60 * 1000
 

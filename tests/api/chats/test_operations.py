@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import NO_OPERATIONS, Chat, furnish
 from tests.api.chats.queue import ACTIVE, ENDED, ENDS, Queue, operation
 from tests.conftest import running_server
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.chat import NO_OPERATIONS, Chat, furnish
 
 
 def test_an_operation_is_made_and_read(queue: Queue) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat
 from tests.conftest import RunningServer, wait_for
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.chat import Chat
 
 # Far longer than any test takes, and as short as can be.
 LONG, SHORT = 600_000, 1

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, furnish
 from tests.api.chats.points import (
     VALID,
     await_checkpoint,
@@ -23,7 +22,8 @@ from tests.api.chats.points import (
 )
 from tests.api.chats.queue import ACTIVE, ENDS, SHORT, Queue
 from tests.conftest import wait_for
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.chat import Chat, furnish
 
 # What is guarded, and what the refusal says cannot be done.
 GUARDED: dict[str, tuple[str, Callable[[Chat], httpx.Response]]] = {

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values, reconciled, restored
-from tests.model import done, head, refused
+from tests.model.values_model import done, head, refused
+from tests.support.chat import Chat, Values, reconciled, restored
 
 
 def test_hit_points_follow_a_swipe_a_regeneration_and_the_way_back(values: Values) -> None:

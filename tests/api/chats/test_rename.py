@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, chat_record, furnish, reconciled
-from tests.model import done, head, instance, outcome, refused
+from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.chat import Chat, chat_record, furnish, reconciled
 
 
 def rename(chat: Chat, chat_id: Any, **headers: str) -> httpx.Response:

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.chat import Chat, Values, reconciled, restored
 from tests.conftest import running_server
-from tests.model import done, head, outcome
+from tests.model.values_model import done, head, outcome
+from tests.support.chat import Chat, Values, reconciled, restored
 
 
 def test_a_restore_stands_on_the_changes_that_made_the_old_state(values: Values) -> None:

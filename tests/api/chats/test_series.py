@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.answers import MOMENT
-from tests.api.chats.chat import Chat
-from tests.model import done, head, outcome, refused
+from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import MOMENT
+from tests.support.chat import Chat
 
 NONE: dict[str, Any] = {"currentVersion": None, "versions": []}
 

@@ -9,15 +9,17 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.chats.chat import (
-    EVERY_WRITE,
-    INSTANCE_WRITES,
-    Chat,
-    Values,
-    furnish,
-)
 from tests.conftest import RunningServer, running_server
-from tests.model import done, head, make_instance, outcome, refused, set_value, values_of
+from tests.model.values_model import (
+    done,
+    head,
+    make_instance,
+    outcome,
+    refused,
+    set_value,
+    values_of,
+)
+from tests.support.chat import EVERY_WRITE, INSTANCE_WRITES, Chat, Values, furnish
 
 ALL = pytest.mark.parametrize(("method", "path", "body"), EVERY_WRITE)
 OF_INSTANCES = pytest.mark.parametrize(("method", "path", "body"), INSTANCE_WRITES)

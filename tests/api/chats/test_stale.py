@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.chats.chat import Values, reconciled
-from tests.model import head
+from tests.model.values_model import head
+from tests.support.chat import Values, reconciled
 
 
 def hashed(message: str, hash: str | None, swipe: str = "0") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from tests.api.answers import outcome
+from tests.support.answers import outcome
 
 MERGE_PATCH = {"content-type": "application/merge-patch+json"}
 JSON_PATCH = {"content-type": "application/json-patch+json"}

@@ -1,0 +1,94 @@
+"""Whether the lists of a log are linked as they are, and everything counted is as many."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from tests.integrity.contents import Contents
+from valuetracker.store.rows import row_types
+from valuetracker.store.rows.entries import EntryRow, last_of
+
+
+def check_lists(contents: Contents) -> None:
+    _check_links(contents)
+    _check_ends(contents)
+    _check_accounts(contents)
+    _check_flips(contents)
+
+
+def _check_links(contents: Contents) -> None:
+    """That every entry names the one before it in each of its lists."""
+    folded = last_of(contents.head.oldest)
+    prior = 0
+    before: dict[int, int] = defaultdict(int)
+    earlier: dict[int | None, int] = defaultdict(int)
+    for entry in contents.entries:
+        assert (entry.prior, entry.before) == (prior, before[entry.subject])
+        if entry.chat is None:
+            assert not entry.earlier
+        elif entry.entry > folded:
+            assert entry.earlier == earlier[entry.chat] or entry.earlier <= folded
+            earlier[entry.chat] = entry.entry
+        prior = before[entry.subject] = entry.entry
+    taken: dict[int, int] = defaultdict(int)
+    for entry in sorted(contents.taken, key=lambda entry: entry.entry):
+        assert (entry.prior, entry.before, entry.earlier) == (0, taken[entry.subject], 0)
+        taken[entry.subject] = entry.entry
+    assert {row.number: row.taken for row in contents.holders if row.taken} == taken
+
+
+def _check_ends(contents: Contents) -> None:
+    """That what a list belongs to names its last entry."""
+    folded = last_of(contents.head.oldest)
+    assert contents.head.entry == _last(contents.entries)
+    of_subject: dict[int, list[EntryRow]] = defaultdict(list)
+    for entry in contents.entries:
+        of_subject[entry.subject].append(entry)
+    subjects: list[row_types.CharacterRow | row_types.HolderRow | row_types.ChatRow] = [
+        *contents.characters,
+        *contents.holders,
+        *contents.chats,
+    ]
+    for row in subjects:
+        assert row.entry == _last(of_subject[row.number])
+    for chat in contents.chats:
+        told = _last(each for each in contents.entries if each.chat == chat.number)
+        assert chat.told == told or max(chat.told, told) <= folded
+
+
+def _last(entries: Iterable[EntryRow]) -> int:
+    return max((entry.entry for entry in entries), default=0)
+
+
+def _check_accounts(contents: Contents) -> None:
+    """That members, rooms, places, keys and anchored entries are those that are counted."""
+    subjects = (*contents.characters, *contents.holders, *contents.chats)
+    assert contents.head.subjects == len(subjects)
+    assert contents.head.aliases == len(contents.aliases)
+    members: dict[int, list[int]] = defaultdict(list)
+    for member in contents.members:
+        members[member.parent].append(member.holder)
+    parents: list[row_types.CharacterRow | row_types.ChatRow] = [
+        *contents.characters,
+        *contents.chats,
+    ]
+    for parent in parents:
+        row_types.verify_members(parent, members[parent.number])
+    for chat in contents.chats:
+        chat.verify_holders([row for row in contents.holders if row.chat == chat.number])
+        chat.verify_places([row for row in contents.places if row.chat == chat.number])
+    for holder in contents.holders:
+        holder.verify_rows([row for row in contents.data if row.holder == holder.number])
+    anchored = Counter(entry.place for entry in (*contents.entries, *contents.taken))
+    for place in contents.places:
+        assert place.entries == (anchored[place.place] if place.chat else 0)
+
+
+def _check_flips(contents: Contents) -> None:
+    """That each flip of a place names the one before it, and the place the last."""
+    moved: dict[int, int] = defaultdict(int)
+    for flip in contents.flips:
+        assert flip.previous == moved[flip.place]
+        moved[flip.place] = flip.revision
+    assert all(place.moved == moved[place.place] for place in contents.places)

@@ -1,0 +1,225 @@
+"""Counts again, from the tables of a database, everything a ledger keeps an account of."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.integrity.contents import Contents, Rows, statements
+from tests.integrity.linked import check_lists
+from tests.integrity.retold import Retold
+from valuetracker.store.rows import row_types
+
+# What is there, as plain texts: characters, instances and values by id, each in its order.
+State = dict[str, Any]
+Subject = row_types.CharacterRow | row_types.HolderRow | row_types.ChatRow
+
+
+def recount(path: Path, from_revision: int = 1) -> State:
+    """The state of a file, once all its accounts are found to be true."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        connection.execute("BEGIN")
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        found = {
+            name: connection.execute(text).fetchall() for name, text in statements("main").items()
+        }
+    return recount_tables(found, from_revision)
+
+
+def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
+    """The same of tables that were read already, each by its name."""
+    contents = Contents.of(found)
+    _check_counts(contents)
+    _check_numbers(contents)
+    _check_holders(contents)
+    _check_revisions(contents, from_revision)
+    check_lists(contents)
+    retold = Retold(contents)
+    _check_subjects(contents, retold)
+    _check_keys(contents, retold)
+    _check_places(contents, retold)
+    state = _state_of(contents)
+    told = _told_state(contents, retold)
+    assert told == state
+    # Dictionaries are equal whatever their order, but the order is promised, too.
+    assert order_of(told) == order_of(state)
+    return state
+
+
+def _present(table: Sequence[Any]) -> list[Any]:
+    return [row for row in table if not row.gone]
+
+
+def _check_counts(contents: Contents) -> None:
+    """That the rows are as many as is said."""
+    head = contents.head
+    assert (head.characters, head.instances, head.chats, head.keys) == (
+        len(_present(contents.characters)),
+        len(contents.instances),
+        len(_present(contents.chats)),
+        len([row for row in contents.data if row.value is not None]),
+    )
+    for character in contents.characters:
+        own = [row for row in contents.instances if row.character_id == character.id]
+        character.verify_instances(own)
+        assert not (character.gone and own)
+    assert {row.character_id for row in contents.instances} <= {
+        row.id for row in _present(contents.characters)
+    }
+
+
+def _check_numbers(contents: Contents) -> None:
+    """That every number was given to one thing, and every place."""
+    head = contents.head
+    subjects: list[Subject] = [*contents.characters, *contents.holders, *contents.chats]
+    numbers = [row.number for row in subjects] + [row.place for row in contents.places]
+    assert sorted(numbers) == list(range(1, head.number + 1))
+    values = [row for row in contents.data if row.value is not None]
+    places = [row.place for row in subjects] + [row.place for row in values]
+    assert len(set(places)) == len(places)
+    assert all(0 < place <= head.place for place in places)
+
+
+def _check_holders(contents: Contents) -> None:
+    """That each has the values it says, and stands where it says."""
+    chats = {row.number: row for row in contents.chats}
+    for holder in contents.holders:
+        holder.verify_values(contents.values_of(holder))
+        assert not (holder.gone and (holder.keys or holder.chat is not None))
+        assert holder.chat is None or holder.chat in chats
+        if holder.space != "instance":
+            assert holder.space in ("chat", "series", "processed")
+            assert (holder.id, holder.character_id, holder.shaped) == (str(holder.chat), None, 0)
+    assert {row.holder for row in contents.data} <= {row.number for row in contents.holders}
+    assert {row.subject for row in contents.taken} <= {row.number for row in contents.holders}
+    assert {row.chat for row in contents.aliases} <= set(chats)
+    assert all(row.place == 0 for row in contents.data if row.value is None)
+
+
+def _check_revisions(contents: Contents, from_revision: int) -> None:
+    """That every revision since the oldest left something in the log, and nothing came later."""
+    head = contents.head
+    first = max(from_revision, head.oldest + 1)
+    found = {entry.revision for entry in contents.entries}
+    assert sorted(number for number in found if number > head.oldest) == list(
+        range(first, head.revision + 1)
+    )
+    assert all(row.revision <= head.revision for row in contents.requests)
+
+
+def _check_subjects(contents: Contents, retold: Retold) -> None:
+    """That characters, holders and chats are what the log says, since when it says."""
+    subjects: list[Subject] = [
+        *contents.characters,
+        *(row for row in contents.holders if row.space == "instance"),
+        *contents.chats,
+    ]
+    present = retold.themselves()
+    assert set(present) == {row.number for row in subjects if not row.gone}
+    for row in subjects:
+        if not row.gone:
+            assert (present[row.number].after, present[row.number].place) == (row.text(), row.place)
+    flipped = {row.place: row.revision for row in contents.flips}
+    for place in contents.places:
+        if place.chat and place.place in flipped:
+            latest = max(retold.touched.get(place.chat, 0), flipped[place.place])
+            retold.touched[place.chat] = latest
+    rooms = [row for row in contents.holders if row.space != "instance"]
+    for each in [*subjects, *rooms]:
+        assert retold.agree(each.revision, retold.touched.get(each.number, 0))
+    for holder in contents.holders:
+        shape = retold.keys.get(holder.number, {}).get("")
+        assert retold.agree(holder.shaped, shape.revision if shape is not None else 0)
+        assert holder.unframed == retold.unframed.get(holder.number, 0) or contents.head.oldest
+    members = {(row.parent, row.holder) for row in contents.members}
+    assert retold.members == members if not contents.head.oldest else retold.members <= members
+
+
+def _check_keys(contents: Contents, retold: Retold) -> None:
+    """That every key the log speaks of has a row that says the same."""
+    kept = {(row.holder, row.key): row for row in contents.data}
+    told = {
+        (number, key): each for number, keys in retold.keys.items() for key, each in keys.items()
+    }
+    for place, each in told.items():
+        if place[1]:
+            row = kept.pop(place)
+            assert (row.value, row.place) == (each.after, each.place)
+            assert retold.agree(row.revision, each.revision)
+            assert retold.agree(row.last, each.last)
+            assert each.anchored in (None, row.anchored)
+    # Of others, folding has taken away all that spoke of them.
+    for row in kept.values():
+        assert row.value is None
+        assert 0 < row.last <= contents.head.oldest
+
+
+def _check_places(contents: Contents, retold: Retold) -> None:
+    """That places stand where they were last put, one of each message."""
+    oldest, head = contents.head.oldest, contents.head.revision
+    flips = {row.place: row.position for row in contents.flips}
+    branches = {row.number for row in contents.chats if row.parent is not None}
+    for place in contents.places:
+        if place.chat:
+            assert place.position == flips.get(place.place)
+        if place.chat not in branches:
+            # A branch takes its places over as they are.
+            assert place.place in flips or not place.chat
+            written = retold.written.get(place.place, 0)
+            assert place.written == written or 0 < place.written <= oldest
+        assert 0 < place.seen <= head
+    assert set(flips) <= {place.place for place in contents.places if place.chat}
+    assert all(0 < row.revision <= head for row in contents.flips)
+    visible = [row for row in contents.places if row.chat and row.position is not None]
+    assert len({(row.chat, row.position) for row in visible}) == len(visible)
+    assert len({(row.chat, row.message_id) for row in visible}) == len(visible)
+
+
+def _state_of(contents: Contents) -> State:
+    chats = {row.number: row.id for row in contents.chats}
+    return {
+        "characters": {row.id: row.name for row in _present(contents.characters)},
+        "instances": {
+            row.id: [row.character_id, chats[row.chat] if row.chat is not None else None, row.name]
+            for row in contents.instances
+        },
+        "data": {
+            row.id: {each.key: each.value for each in contents.values_of(row)}
+            for row in contents.instances
+        },
+    }
+
+
+def _told_state(contents: Contents, retold: Retold) -> State:
+    """The same from nothing but the log."""
+    characters = {row.number for row in contents.characters}
+    instances = {row.number for row in contents.holders}
+    shapes = {number: json.loads(told.after or "") for number, told in retold.themselves().items()}
+    found = {number: shape for number, shape in shapes.items() if number in instances}
+    return {
+        "characters": {
+            shape["id"]: shape["name"] for number, shape in shapes.items() if number in characters
+        },
+        "instances": {
+            shape["id"]: [
+                shape["characterId"],
+                shapes[shape["chat"]]["id"] if shape["chat"] is not None else None,
+                shape["name"],
+            ]
+            for shape in found.values()
+        },
+        "data": {shape["id"]: retold.values(number) for number, shape in found.items()},
+    }
+
+
+def order_of(state: State) -> tuple[list[str], list[str], dict[str, list[str]]]:
+    """The order of everything that has one."""
+    return (
+        list(state["characters"]),
+        list(state["instances"]),
+        {id: list(values) for id, values in state["data"].items()},
+    )

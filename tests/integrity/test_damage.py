@@ -1,0 +1,384 @@
+"""A damaged file is refused or answered right, never silently wrong, and harms no other."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import running_server, wait_for
+from tests.integrity.populated import CHARACTERS, PAGE, Populated, populate, read, reads
+from tests.integrity.told import HERO, PACK, reads_of_story, tell
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.entries import KeyframeRow
+
+SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
+FLIPS = 5_000 if SOAK else 150
+
+
+@pytest.fixture(scope="module")
+def populated(tmp_path_factory: pytest.TempPathFactory) -> Populated:
+    return populate(tmp_path_factory.mktemp("populated") / "db")
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Populated:
+    return populate(tmp_path_factory.mktemp("story") / "db", tell, reads_of_story)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def zero_header(file: Path) -> None:
+    file.write_bytes(b"\x00" * 100 + file.read_bytes()[100:])
+
+
+def cut_in_half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 8192 * 4096])
+
+
+def cut_in_the_header(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:60])
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
+
+
+def garble_after_the_header(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + random.Random(1).randbytes(len(content) - 100))
+
+
+def put_foreign_database(file: Path) -> None:
+    file.unlink()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE words (word)")
+        connection.commit()
+
+
+def put_other_extensions_file(file: Path) -> None:
+    shutil.copyfile(file.with_name("twin.db"), file)
+
+
+def put_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def put_link_to_nowhere(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.with_name("nowhere.db"))
+
+
+def raise_schema(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 1000")
+
+
+def drop_table(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE data")
+        connection.commit()
+
+
+def empty_head(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DELETE FROM head")
+        connection.commit()
+
+
+HARMS: list[tuple[Callable[[Path], None], str]] = [
+    (empty, "database_damaged"),
+    (remove, "database_damaged"),
+    (zero_header, "database_damaged"),
+    (cut_in_half, "database_damaged"),
+    (cut_in_the_header, "database_damaged"),
+    (garble, "database_damaged"),
+    (garble_after_the_header, "database_damaged"),
+    (put_foreign_database, "database_damaged"),
+    (put_other_extensions_file, "database_damaged"),
+    (put_link_to_nowhere, "database_damaged"),
+    (put_folder, "database_damaged"),
+    (raise_schema, "database_too_new"),
+    (drop_table, "database_damaged"),
+    (empty_head, "database_damaged"),
+]
+
+
+def bytes_of(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def clear(file: Path) -> None:
+    if file.is_dir():
+        file.rmdir()
+    else:
+        file.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("harm", "code"), HARMS, ids=lambda each: getattr(each, "__name__", each))
+def test_a_file_damaged_at_the_start_is_refused_kept_and_healed_by_a_good_one(
+    populated: Populated, tmp_path: Path, harm: Callable[[Path], None], code: str
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    harm(file)
+    before = bytes_of(file)
+
+    with (
+        running_server(data_dir) as server,
+        server.client("demo") as client,
+        server.client("twin") as other,
+    ):
+        codes = set()
+        for path in reads():
+            answer = read(client, path)
+            assert populated.is_allowed(path, answer), (path, answer)
+            codes.add(answer[1]["code"] if answer[0] == 503 else None)
+        listed = {each["id"]: each["status"] for each in client.get("/extensions").json()}
+        assert read(other, "/characters") == populated.other
+        assert other.post("/characters", json={"id": CHARACTERS[3]}).status_code == 200
+        if harm not in (cut_in_half, drop_table):
+            # Those leave some of the answers whole.
+            assert codes == {code}
+            assert client.post("/characters", json={"id": "new"}).status_code == 503
+            assert listed == {"demo": code, "twin": "ok"}
+            assert bytes_of(file) == before
+
+        clear(file)
+        file.write_bytes(populated.good)
+
+        # An open half file is noticed first and closed.
+        wait_for(lambda: client.get("/characters").status_code == 200)
+        for path in reads():
+            assert read(client, path) == populated.answers[path]
+
+
+@pytest.mark.parametrize(("harm", "code"), HARMS, ids=lambda each: getattr(each, "__name__", each))
+def test_purging_is_the_way_out_of_a_damaged_file(
+    populated: Populated, tmp_path: Path, harm: Callable[[Path], None], code: str
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+    harm(data_dir / "demo.db")
+    before = bytes_of(data_dir / "demo.db")
+
+    with running_server(data_dir) as server, server.client("demo") as client:
+        client.get("/characters")
+        again = client.post("/register", json={"extensionId": "demo"})
+        purged = client.request("DELETE", "/register", json={"extensionId": "demo", "purge": True})
+        anew = client.post("/register", json={"extensionId": "demo"})
+        found = client.get("/characters")
+        written = client.post("/characters", json={"id": "new"})
+
+    # Registering what is registered is a no-op, and no way out.
+    assert again.status_code == 200
+    assert purged.status_code == 200, purged.text
+    assert anew.status_code == 200, anew.text
+    assert found.json() == []
+    assert int(written.headers["x-revision"]) > 2 * len(CHARACTERS)
+    if before is not None:
+        trashed = data_dir / "trash" / "demo.1.db"
+        assert bytes_of(trashed) == before
+
+
+def test_a_damaged_file_cannot_be_registered_again_as_a_fresh_start(
+    populated: Populated, tmp_path: Path
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+
+    with running_server(data_dir) as server, server.client("demo") as client:
+        client.request("DELETE", "/register", json={"extensionId": "demo"})
+        for harm in (empty, remove):
+            harm(data_dir / "demo.db")
+            refused = client.post("/register", json={"extensionId": "demo"})
+            assert refused.status_code == 503
+            assert refused.json()["code"] == "database_damaged"
+        (data_dir / "demo.db").write_bytes(populated.good)
+        assert client.post("/register", json={"extensionId": "demo"}).status_code == 200
+        assert read(client, "/characters") == populated.answers["/characters"]
+
+
+@pytest.mark.parametrize("where", ["anywhere", "in an index"])
+@pytest.mark.parametrize("scene", ["values", "story"])
+def test_a_flipped_bit_never_gives_a_wrong_answer(
+    populated: Populated, story: Populated, tmp_path: Path, where: str, scene: str
+) -> None:
+    populated = story if scene == "story" else populated
+    data_dir = populated.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    fresh = tmp_path / "fresh.db"
+    good = populated.good
+    places = populated.places(indexes=where == "in an index")
+    wrong: list[tuple[int, str, Any]] = []
+    refused = 0
+
+    with (
+        running_server(data_dir, cache_mb=0) as server,
+        server.client("demo") as client,
+        server.client("twin") as other,
+    ):
+        for _ in range(FLIPS):
+            place, content = populated.flipped(places)
+            fresh.write_bytes(content)
+            fresh.replace(file)
+            # If it is open, this finds that it was replaced; then it is opened anew.
+            client.get("/characters")
+            for path in populated.paths:
+                answer = read(client, path)
+                refused += answer[0] == 503
+                if not populated.is_allowed(path, answer):
+                    wrong.append((place, path, answer))
+            assert read(other, "/characters") == populated.other
+        fresh.write_bytes(good)
+        fresh.replace(file)
+        wait_for(lambda: client.get("/characters").status_code == 200)
+        healed = {path: read(client, path) for path in populated.paths}
+
+    assert healed == populated.answers
+    assert refused
+    assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
+
+
+# Tables whose rows have an order to be lost in, and how they are told apart.
+KEYS = {
+    "characters": "number",
+    "holders": "number",
+    "members": "parent, holder",
+    "data": "holder, key",
+    "entries": "entry",
+    "keyframes": "holder, entry",
+    "taken": "subject, entry",
+    "chats": "number",
+    "aliases": "id",
+    "places": "place",
+    "flips": "place, revision",
+    "operations": "chat, id",
+    "checkpoints": "chat, name",
+}
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_a_lost_row_is_missed(story: Populated, tmp_path: Path, table: str) -> None:
+    data_dir = story.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    fresh = tmp_path / "fresh.db"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        rows = connection.execute(f"SELECT {KEYS[table]} FROM {table}").fetchall()
+    wrong: list[tuple[Any, str, Any]] = []
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        for row in rows if SOAK else rows[:: len(rows) // 8 + 1]:
+            fresh.write_bytes(story.good)
+            with closing(sqlite3.connect(fresh)) as connection:
+                same = " AND ".join(f"{name.strip()} = ?" for name in KEYS[table].split(","))
+                assert connection.execute(f"DELETE FROM {table} WHERE {same}", row).rowcount == 1
+                connection.commit()
+                connection.execute("PRAGMA journal_mode = DELETE")
+            fresh.replace(file)
+            client.get("/characters")
+            for path in story.paths:
+                answer = read(client, path)
+                if not story.is_allowed(path, answer):
+                    wrong.append((row, path, answer))
+
+    assert rows
+    assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} rows"
+
+
+def test_a_keyframe_that_stands_for_other_values_is_noticed(
+    story: Populated, tmp_path: Path
+) -> None:
+    data_dir = story.copy(tmp_path / "db")
+    with closing(sqlite3.connect(data_dir / "demo.db")) as connection:
+        found = connection.execute(f"SELECT {sql.names(sql.KEYFRAMES)} FROM keyframes").fetchall()
+        for row in found:
+            frame = KeyframeRow(*row).verify()
+            frame.digest ^= 1
+            frame.seal()
+            connection.execute(
+                "UPDATE keyframes SET digest = ?, checksum = ? WHERE holder = ? AND entry = ?",
+                (frame.digest, frame.checksum, frame.holder, frame.entry),
+            )
+        connection.commit()
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        then, now = read(client, f"/instances/{PACK}?at=150"), read(client, f"/instances/{HERO}")
+
+    assert found
+    assert (then[0], then[1]["code"]) == (503, "database_damaged")
+    assert now == story.answers[f"/instances/{HERO}"]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("holders", b"instance 0"),
+        ("holders", b"Character 0.png"),
+        ("characters", b"Character 0.png"),
+        ("chats", b"chat"),
+        ("holders_of_character", b"Character 0.png"),
+        ("holders_by_id", b"instance 0"),
+        ("sqlite_autoindex_characters_1", b"Character 0.png"),
+        ("sqlite_autoindex_chats_1", b"chat"),
+        ("data", b"key "),
+    ],
+)
+def test_a_letter_changed_in_a_table_or_an_index_never_gives_a_wrong_answer(
+    populated: Populated, tmp_path: Path, page: str, text: bytes
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (page,)
+        ).fetchone()
+    content = bytearray(populated.good)
+    place = content.index(text, (root - 1) * PAGE, root * PAGE) + len(text) - 1
+    content[place] ^= 1
+    file.write_bytes(content)
+
+    with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
+        answers = {path: read(client, path) for path in reads()}
+
+    wrong = {
+        path: answer for path, answer in answers.items() if not populated.is_allowed(path, answer)
+    }
+    assert wrong == {}
+
+
+def test_damage_found_while_it_is_open_is_refused_and_the_other_goes_on(
+    populated: Populated, tmp_path: Path
+) -> None:
+    data_dir = populated.copy(tmp_path / "db")
+    file = data_dir / "demo.db"
+
+    with (
+        running_server(data_dir, cache_mb=0) as server,
+        server.client("demo") as client,
+        server.client("twin") as other,
+    ):
+        assert client.get("/characters").status_code == 200
+        # In place, as a bad disk would do it: everything behind the first page.
+        with file.open("r+b") as handle:
+            handle.seek(4096)
+            handle.write(b"\xaa" * (len(populated.good) - 4096))
+
+        # What SQLite still has in memory is right, and may be answered.
+        answers = {path: read(client, path) for path in reads()}
+
+        assert all(populated.is_allowed(path, answer) for path, answer in answers.items())
+        assert 503 in {status for status, _ in answers.values()}
+        assert read(other, "/characters") == populated.other

@@ -1,0 +1,192 @@
+"""
+Checkpoints and branches of the server against those of the model.
+
+A branch is a chat like any other, so all that `tests/chat_machine.py` does to chats it does
+to branches, too, and to what they hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from tests.model.chat_log import (
+    Missing,
+    Owner,
+    Point,
+    Values,
+    data_of,
+    differ,
+    processed_of,
+    series_of,
+)
+from tests.model.chat_machine import ChatComparison
+from tests.model.chat_reading import BRANCHES, MESSAGES, NUMBERS, in_any_order, path_of
+from tests.model.values_model import refused
+
+LABELS = st.sampled_from(["start", "later / #2"])
+STARTS = st.sampled_from(["now", "revision", "message", "message", "checkpoint", "checkpoint"])
+
+
+class PointComparison(ChatComparison):
+    """What points of a story are for: to be gone back to, and to begin another story."""
+
+    def teardown(self) -> None:
+        self.validate_all()
+        super().teardown()
+
+    # Checkpoints
+
+    @rule(number=NUMBERS, label=LABELS, message=st.none() | st.sampled_from(MESSAGES))
+    def make_checkpoint(self, number: int, label: str, message: str | None) -> None:
+        name = self.name(number)
+        if message is not None:
+            message = self.visible(number, message)
+        body = {"name": label} | ({} if message is None else {"messageId": message})
+        answer = self.write("POST", f"{path_of(name)}/checkpoints", body)
+        try:
+            made = self.model.checkpoint(name, label, message)
+        except Missing:
+            return self.missing(answer, "chat_not_found", "message_not_found")
+        if not made:
+            assert refused(answer)[:2] == (409, "checkpoint_exists")
+            return None
+        self.agree(answer, status=201)
+        found = answer.json()
+        point = self.model.checkpoints[self.model.now.names[name], label]
+        assert (found["revision"], found["messageId"]) == (self.model.revision, message)
+        return self.compare_rows(found["rows"], point.chat, self.model.values_at(point), point)
+
+    @precondition(lambda self: self.model.checkpoints)
+    @rule(number=NUMBERS, what=st.sampled_from(["restore", "restore", "rehearse", "delete"]))
+    def use_checkpoint(self, number: int, what: str) -> None:
+        chat, label = self.any_checkpoint(number)
+        point = self.model.checkpoints[chat, label]
+        path = self.path_of_checkpoint(chat, label)
+        self.validate(chat, label)
+        self.compare_diff(self.get(f"{path}/diff"), point)
+        if what == "delete":
+            answer = self.write("DELETE", path)
+            assert answer.json() == {"success": True}
+            del self.model.checkpoints[chat, label]
+            return
+        if what == "rehearse":
+            before = self.model.revision
+            told = self.write("POST", f"{path}/restore", {"dryRun": True}).json()
+            assert told.pop("revision") == before
+        answer = self.write("POST", f"{path}/restore")
+        changed, warnings = self.model.restore(point)
+        self.agree(answer)
+        found = answer.json()
+        assert found.pop("revision") == self.model.revision
+        assert what != "rehearse" or told == found
+        assert (found["success"], found["errors"]) == (True, [])
+        assert len(found["warnings"]) == warnings
+        if not any(change.row.space == "series" for change in self.model.log):
+            assert found["changed"] == changed
+
+    @rule()
+    def validate_all(self) -> None:
+        for chat, label in self.model.checkpoints:
+            self.validate(chat, label)
+
+    def validate(self, chat: int, label: str) -> None:
+        """Whatever has become of the chat, the log still has what it was."""
+        answer = self.client.post(f"{self.path_of_checkpoint(chat, label)}/validate", json={})
+        assert answer.json() == {"success": True, "validated": True, "errors": [], "warnings": []}
+
+    def any_checkpoint(self, number: int) -> tuple[int, str]:
+        return list(self.model.checkpoints)[number // 5 % len(self.model.checkpoints)]
+
+    def visible(self, number: int, message: str) -> str:
+        """Mostly a message of the chain, if there is one."""
+        chain = list(self.chain_of(number))
+        return chain[number // 5 % len(chain)] if chain and number % 8 else message
+
+    def path_of_checkpoint(self, chat: int, label: str) -> str:
+        name = path_of(self.model.now.titles[chat])
+        return f"{name}/checkpoints/{path_of(label).removeprefix('/chats/')}"
+
+    def compare_diff(self, items: list[dict[str, Any]], point: Point) -> None:
+        now = self.model.now
+        then = self.model.values_at(point)
+        wanted = []
+        owners: list[Owner] = [point.chat, *self.model.members(point), *now.members(point.chat)]
+        for owner in dict.fromkeys(owners):
+            before = data_of(then, owner)
+            is_here = owner == point.chat or now.instances.get(str(owner)) == point.chat
+            after = data_of(now.values, owner) if is_here else {}
+            for key in before | after:
+                if differ(before.get(key, ...), after.get(key, ...)):
+                    item = {"key": key, "instanceId": owner if isinstance(owner, str) else None}
+                    item |= {"before": before[key]} if key in before else {}
+                    item |= {"after": after[key]} if key in after else {}
+                    wanted.append(item)
+        found = [each for each in items if "space" not in each]
+        assert in_any_order(found) == in_any_order(wanted)
+
+    def compare_rows(
+        self, found: dict[str, int], chat: int, values: Values, point: Point | None
+    ) -> None:
+        """How much there is at a point, or now."""
+        members = self.model.now.members(chat) if point is None else self.model.members(point)
+        assert found == {
+            "data": len(data_of(values, chat)),
+            "instances": len(members),
+            "values": sum(len(data_of(values, id)) for id in members),
+            "series": sum(len(each) for _, each in series_of(values, chat).values()),
+            "processed": sum(len(each) for each in processed_of(values, chat).values()),
+        }
+
+    # Branches
+
+    @rule(number=NUMBERS, start=STARTS, message=st.sampled_from(MESSAGES))
+    def branch(self, number: int, start: str, message: str) -> None:
+        name = self.name(number)
+        given: dict[str, Any] = {}
+        if start == "revision":
+            given["revision"] = number // 5 % (self.model.revision + 1)
+        elif start == "message":
+            given["messageId"] = self.visible(number, message)
+        elif start == "checkpoint" and self.model.checkpoints:
+            chat, given["checkpoint"] = self.any_checkpoint(number)
+            name = self.model.now.titles[chat] if number % 8 else name
+        self.branch_off(name, given)
+
+    def branch_off(self, name: str, given: dict[str, Any]) -> None:
+        free = [each for each in BRANCHES if each not in self.model.now.names]
+        new = (free or BRANCHES)[0]
+        body = {"chatId": new} | ({"from": given} if given else {})
+        answer = self.write("POST", f"{path_of(name)}/branches", body)
+        if not free:
+            codes = [(409, "chat_exists"), (404, "chat_not_found")]
+            assert refused(answer)[:2] in codes
+            return None
+        point = self.point_of(name, given, answer)
+        if point is None:
+            return None
+        assert answer.status_code == 201, answer.text
+        found = answer.json()
+        self.model.branch(point, new, found["instances"])
+        self.agree(answer, status=201)
+        now = self.model.now
+        assert (found["chatId"], found["parent"]) == (new, now.titles[point.chat])
+        assert found["parentRevision"] == point.then.revision
+        return self.compare_rows(found["rows"], now.names[new], now.values, None)
+
+    def point_of(self, name: str, given: dict[str, Any], answer: httpx.Response) -> Point | None:
+        """Where a branch begins; None if it was rightly refused."""
+        chat = self.model.now.names.get(name)
+        if chat is not None and "checkpoint" in given:
+            point = self.model.checkpoints.get((chat, given["checkpoint"]))
+            if point is None:
+                self.missing(answer, "checkpoint_not_found")
+            return point
+        try:
+            return self.model.point(name, given.get("revision"), given.get("messageId"))
+        except Missing:
+            self.missing(answer, "chat_not_found", "message_not_found")
+            return None

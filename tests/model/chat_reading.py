@@ -1,0 +1,337 @@
+"""
+How a server and the chat model are asked the same things: one extension, told to both.
+
+What happens in the story is in `tests/chat_machine.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.model.chat_branches import BranchModel
+from tests.model.chat_log import (
+    Missing,
+    Owner,
+    Report,
+    Row,
+    State,
+    Step,
+    Values,
+    data_of,
+    differ,
+    processed_of,
+    series_of,
+)
+from tests.model.values_model import MOMENT, refused
+
+CHATS = ["den", "hall"]
+# What they may be renamed to; before that nobody uses these.
+NEW_NAMES = ["den @ 2", "hall/#2"]
+# What branches are called, as long as there are not more.
+BRANCHES = ["den ~ 1", "fork", "fork/2"]
+MESSAGES = ["m1", "m2", "m3", "m4"]
+# One is called like a chat: they must not be taken for each other.
+IDS = ["sword", "shield", "den"]
+
+NUMBERS = st.integers(0, 10**6)
+Anchor = tuple[str, str] | None
+
+
+def path_of(name: str) -> str:
+    return f"/chats/{quote(name, safe='')}"
+
+
+# Method, what follows the path, body, and what it comes to.
+DataRequest = tuple[str, str, Any, list[Step]]
+
+
+def request_of(kind: str, values: dict[str, Any], keys: list[str], value: Any) -> DataRequest:
+    """A request to a data route, and its steps for the model."""
+    if kind == "set":
+        return "PUT", "", {"key": keys[0], "value": value}, [Step("set", keys[0], value)]
+    if kind == "delete":
+        return "DELETE", f"/{keys[0]}", None, [Step("remove", keys[0])]
+    if kind == "clear":
+        return "DELETE", "", None, [Step("clear")]
+    if kind == "remove":
+        steps = [Step("remove", key) for key in dict.fromkeys(keys)]
+        return "PUT", "/remove", {"keys": keys}, steps
+    if kind == "override":
+        return "PUT", "/override", values, [Step("override", operand=values)]
+    if kind == "merge":
+        return "PUT", "/merge", values, [Step("set", *each) for each in values.items()]
+    return "PATCH", "", values, [Step("patch", *each) for each in values.items()]
+
+
+def operation_of(step: Step, anchor: Anchor) -> dict[str, Any]:
+    """A step as an operation of a batch."""
+    body: dict[str, Any] = {"op": step.op}
+    if step.instance is not None:
+        body["instanceId"] = step.instance
+    if step.op != "clear":
+        body["key"] = step.key
+    if step.op not in ("clear", "remove"):
+        body["by" if step.op == "increment" else "value"] = step.operand
+    if anchor is not None:
+        body["anchor"] = {"messageId": anchor[0], "swipe": anchor[1]}
+    return body
+
+
+class ChatReading(RuleBasedStateMachine):
+    """Sends requests, and compares what is there with what should be."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        super().__init__()
+        self.client = client
+        self.model = BranchModel()
+        self.writes = itertools.count()
+
+    def teardown(self) -> None:
+        for revision in range(0, self.model.revision + 1, 7):
+            self.read_the_past(revision)
+        for number, message in enumerate(MESSAGES):
+            self.look_back(number, message)
+        self.client.close()
+
+    def name(self, number: int) -> str:
+        """The id of a chat: one of the two, or one that a chat has got or had."""
+        names = self.names()
+        return names[number % len(names)]
+
+    def names(self) -> list[str]:
+        known = self.model.now.names
+        return [*CHATS, *(name for name in (*NEW_NAMES, *BRANCHES) if name in known)]
+
+    def heir(self, number: int, id: str) -> str:
+        """An instance, or one of those that branches have made of it."""
+        found = [id]
+        for new, old in self.model.heirs().items():
+            if old in found:
+                found.append(new)
+        return found[number // 11 % len(found)]
+
+    def ids(self) -> list[str]:
+        return [*IDS, *self.model.heirs()]
+
+    # Sending
+
+    def write(
+        self, method: str, path: str, body: Any = None, anchor: Anchor = None, **headers: str
+    ) -> httpx.Response:
+        """Send a write, and every third one again, which must change nothing more."""
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        number = next(self.writes)
+        if anchor is not None:
+            named["x-message-id"] = anchor[0]
+            if anchor[1] != "0" or number % 2:
+                named["x-swipe-id"] = anchor[1]
+        if number % 3 == 0:
+            named["idempotency-key"] = f"key-{number}"
+        given: dict[str, Any] = {"headers": named}
+        if body is not None:
+            given["json"] = body
+        answer = self.client.request(method, path, **given)
+        if number % 3 == 0 and answer.is_success:
+            again = self.client.request(method, path, **given)
+            assert again.headers["idempotency-replayed"] == "true"
+            assert (again.status_code, again.content) == (answer.status_code, answer.content)
+        return answer
+
+    def agree(self, answer: httpx.Response, body: Any = None, status: int = 200) -> None:
+        """It was done, and says so as the model does."""
+        assert answer.status_code == status, answer.text
+        assert int(answer.headers["x-revision"]) == self.model.revision
+        assert answer.headers.get("x-live") == ("false" if self.model.dormant else None)
+        if body is not None:
+            assert not differ(answer.json(), body), (answer.text, body)
+
+    def missing(self, answer: httpx.Response, *codes: str) -> None:
+        status, code, _ = refused(answer)
+        assert (status, code in codes) == (404, True)
+
+    def conflicts(self, answer: httpx.Response, index: int) -> None:
+        assert refused(answer) == (409, "type_conflict", {"index": index})
+
+    def get(self, path: str, **params: Any) -> Any:
+        answer = self.client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    # Comparing
+
+    @invariant()
+    def compare_present(self) -> None:
+        now = self.model.now
+        for name in self.names():
+            self.compare_state(self.get(f"{path_of(name)}/state"), name, now)
+        for id in self.ids():
+            found = self.get(f"/instances/{id}/data") if now.instances.get(id) is None else {}
+            if id not in now.instances:
+                assert found == {}
+            elif now.instances[id] is None:
+                self.compare_values(found, now, id)
+
+    @rule(number=NUMBERS, message=st.sampled_from(MESSAGES))
+    def look_back(self, number: int, message: str) -> None:
+        self.read_the_past(number)
+        self.read_as_of_message(number, message)
+        self.compare_history()
+
+    def read_the_past(self, number: int) -> None:
+        revision = number % (self.model.revision + 1)
+        then = self.model.past[revision]
+        for id in self.ids():
+            self.compare_values(self.get(f"/instances/{id}/data", at=revision), then, id)
+        for name in [*CHATS, *(name for name in self.names() if name in BRANCHES)]:
+            self.compare_state(self.get(f"{path_of(name)}/state", at=revision), name, then)
+            chat = self.model.now.names.get(name, -1)
+            self.compare_values(self.get(f"{path_of(name)}/data", at=revision), then, chat)
+
+    def compare_state(self, found: Any, name: str, state: State) -> None:
+        """The whole state of a chat, now or then; names are those of now."""
+        chat = self.model.now.names.get(name, -1)
+        if chat not in state.titles:
+            assert found is None
+            return
+        titles = self.model.now.titles
+        assert found["chatId"] == titles[chat]
+        origin = self.model.origins.get(chat)
+        assert found["parent"] == (None if origin is None else titles[origin.parent])
+        self.compare_values(found["data"], state, chat)
+        listed = {each["instance"]["id"]: each["data"] for each in found["instances"]}
+        assert set(listed) == set(state.members(chat))
+        for id, values in listed.items():
+            self.compare_values(values, state, id)
+        self.compare_counts(found, state.values, chat)
+
+    def compare_values(self, found: dict[str, Any], state: State, owner: Owner) -> None:
+        wanted = data_of(state.values, owner)
+        assert found == wanted
+        assert not differ(found, {key: wanted[key] for key in found})
+        births = [state.births[Row("data", owner, key)] for key in found]
+        assert births == sorted(births), "a key is not where it last came into being"
+
+    def compare_counts(self, found: dict[str, Any], values: Values, chat: int) -> None:
+        series = series_of(values, chat).items()
+        sets = processed_of(values, chat).items()
+        assert found["series"] == {
+            name: {"currentVersion": current, "count": len(versions)}
+            for name, (current, versions) in series
+        }
+        assert found["processed"] == {name: len(ids) for name, ids in sets}
+
+    def read_as_of_message(self, number: int, message: str) -> None:
+        name = self.name(number)
+        if name not in self.model.now.names:
+            return None
+        chat = self.model.now.names[name]
+        answer = self.client.get(f"{path_of(name)}/state", params={"at": f"message:{message}"})
+        try:
+            members, values = self.model.as_of(name, message)
+        except Missing:
+            return self.missing(answer, "message_not_found")
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert found["data"] == data_of(values, chat)
+        listed = {each["instance"]["id"]: each["data"] for each in found["instances"]}
+        assert listed == {id: data_of(values, id) for id in members}
+        return self.compare_counts(found, values, chat)
+
+    def versions_of(self, name: str, series: str) -> tuple[int | None, dict[int, Any]]:
+        now = self.model.now
+        return series_of(now.values, now.names.get(name, -1)).get(series, (None, {}))
+
+    def current_of(self, name: str, series: str) -> int | None:
+        return self.versions_of(name, series)[0]
+
+    def compare_series(self, name: str, series: str) -> None:
+        current, versions = self.versions_of(name, series)
+        records = [
+            {"version": version, "createdAt": MOMENT, **versions[version]}
+            for version in sorted(versions)
+        ]
+        found = self.get(f"{path_of(name)}/series/{series}")
+        assert found == {"currentVersion": current, "versions": records}
+
+    def compare_processed(self, name: str, set: str) -> None:
+        now = self.model.now
+        wanted = processed_of(now.values, now.names.get(name, -1)).get(set, [])
+        found = self.get(f"{path_of(name)}/processed/{set}")
+        assert sorted(found["ids"]) == sorted(wanted)
+
+    def compare_history(self) -> None:
+        """Every source change is in history once, live or dormant; not what was taken over."""
+        now = self.model.now
+        for id in now.instances:
+            self.compare_live_flags(self.history(f"/instances/{id}/history"), id)
+        for name in now.titles.values():
+            items = self.history(f"{path_of(name)}/history")
+            own = [each for each in items if each["instanceId"] is None and "space" not in each]
+            self.compare_live_flags(own, now.names[name])
+
+    def history(self, path: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"next": None}
+        while not items or page["next"] is not None:
+            cursor = {"cursor": page["next"]} if page["next"] is not None else {}
+            page = self.get(path, limit=100, **cursor)
+            items += page["items"]
+            if not page["items"]:
+                break
+        return items
+
+    def compare_live_flags(self, items: list[dict[str, Any]], owner: Owner) -> None:
+        found = [
+            (each["revision"], each["key"], each["live"])
+            for each in items
+            if each["key"] is not None and each["op"] not in ("reconcile", "branch")
+        ]
+        wanted = [
+            (each.revision, each.row.key, self.model.is_live(each))
+            for each in self.model.log
+            if each.row[:2] == ("data", owner) and not each.taken
+        ]
+        assert sorted(found) == sorted(wanted), (owner, set(found) ^ set(wanted))
+        begun = self.model.begun(owner)
+        values = {} if begun is None else data_of(self.model.past[begun].values, owner)
+        derived = [each for each in items if each["op"] == "branch"]
+        assert {each["key"]: each["after"] for each in derived} == values
+        assert [each["revision"] for each in derived] == [begun] * len(values)
+
+    def compare_report(self, found: dict[str, Any], report: Report) -> None:
+        """What a reconcile did; series and processed ids are compared by reading them."""
+        changed = [
+            {"instanceId": instance_of(row), "key": row.key}
+            | ({} if before is ... else {"before": before})
+            | ({} if after is ... else {"after": after})
+            for row, before, after in report.changed
+            if row.space == "data"
+        ]
+        conflicts = [
+            {"instanceId": instance_of(each.row), "key": each.row.key, "op": each.op}
+            | {"revision": each.revision}
+            for each in report.conflicts
+        ]
+        told = [each for each in found["changed"] if each.get("space", "data") == "data"]
+        assert in_any_order(told) == in_any_order(changed)
+        assert in_any_order(found["conflicts"], "reason") == in_any_order(conflicts)
+        assert found["revision"] == self.model.revision
+        assert (found["dormant"], found["revived"]) == (report.dormant, report.revived)
+        assert sorted(found["stale"]) == sorted(report.stale)
+
+
+def instance_of(row: Row) -> str | None:
+    return row.owner if isinstance(row.owner, str) else None
+
+
+def in_any_order(items: list[dict[str, Any]], *without: str) -> list[str]:
+    """Items as texts, less some of their names and less their order."""
+    left = [{name: each[name] for name in sorted(each) if name not in without} for each in items]
+    return sorted(json.dumps(each) for each in left)

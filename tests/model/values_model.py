@@ -1,0 +1,304 @@
+"""
+What the server should answer, in plain Python: records, refusals, and a whole extension.
+
+`Model` is the reference the server is compared with: dictionaries that keep the order of
+things, and a copy of everything for every revision.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.support.answers import MOMENT as MOMENT
+from tests.support.answers import character as character
+from tests.support.answers import instance as instance
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+Refused = tuple[int, str, dict[str, Any]]
+
+
+def outcome(answer: httpx.Response) -> tuple[int, Any]:
+    """The status of an answer and its whole body."""
+    return answer.status_code, answer.json()
+
+
+def refused(answer: httpx.Response) -> Refused:
+    """Status, code and details of an answer that must be a refusal, well formed."""
+    body = answer.json()
+    assert set(body) == {"error", "code", "hint", "details"}, body
+    assert isinstance(body["error"], str)
+    assert body["error"]
+    return answer.status_code, body["code"], body["details"]
+
+
+def done(answer: httpx.Response) -> int:
+    """The revision an extension is at after a write that must have been done."""
+    assert answer.status_code == 200, answer.text
+    return int(answer.headers["x-revision"])
+
+
+def head(client: httpx.Client) -> int:
+    return int(client.get("/changes").json()["next"])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal on the wire: types and the order of keys as well."""
+    return json.dumps(one) == json.dumps(other)
+
+
+def make_instance(
+    client: httpx.Client,
+    values: dict[str, Any] | None = None,
+    id: str = "sword",
+    character_id: str = "arthur",
+) -> int:
+    """An instance, each value a revision of its own; the revision it is at then."""
+    revision = done(client.post("/instances", json={"id": id, "characterId": character_id}))
+    for key, value in (values or {}).items():
+        revision = set_value(client, key, value, id)
+    return revision
+
+
+def set_value(client: httpx.Client, key: str, value: Any, id: str = "sword", **headers: str) -> int:
+    """Set a key; header names are given with `_` for `-`."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return done(
+        client.post(f"/instances/{id}/data", json={"key": key, "value": value}, headers=named)
+    )
+
+
+def values_of(client: httpx.Client, id: str = "sword", at: int | str | None = None) -> str:
+    """The values of an instance as they stand on the wire."""
+    params = {} if at is None else {"at": str(at)}
+    answer = client.get(f"/instances/{id}/data", params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def merged(current: Any, patch: Any) -> Any:
+    """RFC 7396, as its pseudo-code has it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(current) if isinstance(current, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def is_member(one: Any, scalar: Any) -> bool:
+    """Numbers by value, but `true` is not 1."""
+    return isinstance(one, bool) == isinstance(scalar, bool) and bool(one == scalar)
+
+
+def operate(values: dict[str, Any], key: str, op: str, operand: Any) -> dict[str, Any]:
+    """Do one operation of a batch to values; what it answers. `TypeError` is a conflict."""
+    if op == "clear":
+        count = len(values)
+        values.clear()
+        return {"removedCount": count}
+    if op == "remove":
+        return {"removed": values.pop(key, ...) is not ...}
+    if op == "set":
+        values[key] = operand
+        return {"value": operand}
+    kinds: dict[str, Any] = {"merge": {}, "increment": 0}
+    current = values.get(key, kinds.get(op, []))
+    wanted: Any = {"merge": dict, "increment": (int, float)}.get(op, list)
+    if not isinstance(current, wanted) or isinstance(current, bool):
+        raise TypeError(f"{op} of {current!r}")
+    if op == "merge":
+        values[key] = merged(current, operand)
+    elif op == "increment":
+        values[key] = current + operand
+    elif op == "append":
+        values[key] = [*current, operand]
+    elif op == "pull":
+        values[key] = [each for each in current if not is_member(each, operand)]
+    else:
+        added = not any(is_member(each, operand) for each in current)
+        values[key] = [*current, operand] if added else current
+        return {"added": added}
+    return {"value": values[key]}
+
+
+@dataclass
+class InstanceState:
+    character_id: str
+    name: str | None = None
+    chat_id: str | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class State:
+    """One moment of an extension, everything in the order in which it came into being."""
+
+    characters: dict[str, str | None] = field(default_factory=dict)
+    instances: dict[str, InstanceState] = field(default_factory=dict)
+
+    def instances_of(self, character_id: str) -> list[str]:
+        return [id for id, each in self.instances.items() if each.character_id == character_id]
+
+    def record(self, id: str) -> dict[str, Any]:
+        each = self.instances[id]
+        return instance(id, each.character_id, each.name, each.chat_id)
+
+    def full_instance(self, id: str) -> dict[str, Any]:
+        return {"instance": self.record(id), "data": self.instances[id].values}
+
+    def full_character(self, id: str) -> dict[str, Any]:
+        return {
+            "character": character(id, self.characters[id]),
+            "instances": [self.full_instance(each) for each in self.instances_of(id)],
+        }
+
+
+class Model:
+    """An extension: its present, its past, and when each thing last changed."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.oldest = 0
+        self.now = State()
+        self.past: dict[int, State] = {0: State()}
+        # When what `If-Match` is compared with last changed; also of what has gone.
+        self.changed: dict[tuple[str, ...], int] = {}
+
+    def commit(self, *touched: tuple[str, ...]) -> None:
+        """Make the present a revision, if anything was touched."""
+        if touched:
+            self.revision += 1
+            self.past[self.revision] = copy.deepcopy(self.now)
+            for each in touched:
+                self.changed[each] = self.revision
+
+    def touches(self, id: str, *keys: str) -> list[tuple[str, ...]]:
+        return [("instance", id), *(("data", id, key) for key in keys)] if keys else []
+
+    def etag_of_instance(self, id: str) -> int:
+        return self.changed.get(("instance", id), 0)
+
+    def etag_of_character(self, id: str) -> int:
+        own = self.changed.get(("character", id), 0)
+        return max([own, *(self.etag_of_instance(each) for each in self.now.instances_of(id))])
+
+    def put_character(self, id: str, name: str | None) -> None:
+        if id not in self.now.characters or (name and name != self.now.characters[id]):
+            self.now.characters[id] = name or self.now.characters.get(id)
+            self.commit(("character", id))
+
+    def put_instance(self, id: str, character_id: str, name: str | None, **chat: Any) -> None:
+        touched: list[tuple[str, ...]] = []
+        if character_id not in self.now.characters:
+            self.now.characters[character_id] = None
+            touched.append(("character", character_id))
+        old = self.now.instances.get(id)
+        new = copy.deepcopy(old) if old is not None else InstanceState(character_id)
+        new.character_id = character_id
+        new.name = name or new.name
+        new.chat_id = chat.get("chatId", new.chat_id)
+        if new != old:
+            touched += self._put(id, new)
+        self.commit(*touched)
+
+    def _put(self, id: str, new: InstanceState) -> list[tuple[str, ...]]:
+        old = self.now.instances.get(id)
+        self.now.instances[id] = new
+        homes = {new.character_id, old.character_id if old is not None else new.character_id}
+        return [("instance", id), *(("character", each) for each in homes)]
+
+    def delete_instances(self, *ids: str) -> None:
+        self.commit(*(each for id in ids for each in self._drop(id)))
+
+    def delete_character(self, id: str) -> None:
+        touched = [each for one in self.now.instances_of(id) for each in self._drop(one)]
+        del self.now.characters[id]
+        self.commit(("character", id), *touched)
+
+    def _drop(self, id: str) -> list[tuple[str, ...]]:
+        old = self.now.instances.pop(id)
+        keys = [("data", id, key) for key in old.values]
+        return [("instance", id), ("character", old.character_id), *keys]
+
+    def set_values(self, id: str, values: dict[str, Any], removed: list[str]) -> int:
+        """Remove these keys and set those; how many were removed."""
+        present = self.now.instances[id].values
+        gone = [key for key in dict.fromkeys(removed) if key in present]
+        for key in gone:
+            del present[key]
+        present.update(values)
+        self.commit(*self.touches(id, *gone, *values))
+        return len(gone)
+
+    def merge_patch(self, id: str, patch: dict[str, Any]) -> None:
+        present = self.now.instances[id].values
+        touched = [key for key, value in patch.items() if value is not None or key in present]
+        self.now.instances[id].values = merged(present, patch)
+        self.commit(*self.touches(id, *touched))
+
+    def restore(self, revision: int, ids: list[str], character_id: str = "") -> tuple[int, int]:
+        """Set instances, or a character with its own, to the past; (changed, warnings)."""
+        then = self.past[revision]
+        touched: list[tuple[str, ...]] = []
+        changed = warnings = 0
+        if character_id:
+            if self.now.characters.get(character_id, ...) != then.characters[character_id]:
+                self.now.characters[character_id] = then.characters[character_id]
+                touched.append(("character", character_id))
+            ids = then.instances_of(character_id)
+            for id in self.now.instances_of(character_id):
+                if id in ids:
+                    continue
+                if id in then.instances:
+                    warnings += self._return_home(id, then, touched)
+                else:
+                    changed += len(self.now.instances[id].values)
+                    touched += self._drop(id)
+        for id in ids:
+            warnings += self._return_home(id, then, touched)
+            changed += self._restore_values(id, revision, touched)
+        self.commit(*touched)
+        return changed, warnings
+
+    def _return_home(self, id: str, then: State, touched: list[tuple[str, ...]]) -> int:
+        former, present = then.instances[id], self.now.instances.get(id)
+        home = former.character_id
+        if home not in self.now.characters:
+            self.now.characters[home] = then.characters[home]
+            touched.append(("character", home))
+        stays = present is not None and present.chat_id != former.chat_id
+        chat_id = present.chat_id if present is not None else former.chat_id
+        values = present.values if present is not None else {}
+        new = InstanceState(home, former.name, chat_id, values)
+        if new != present:
+            touched += self._put(id, new)
+        return int(stays)
+
+    def _restore_values(self, id: str, revision: int, touched: list[tuple[str, ...]]) -> int:
+        then, present = self.past[revision].instances[id].values, self.now.instances[id].values
+        changed = 0
+        # Every key that something has happened to since, also those that are gone again.
+        known = [name[2] for name in self.changed if name[:2] == ("data", id)]
+        for key in [key for key in known if key not in then]:
+            if self.changed["data", id, key] > revision:
+                changed += key in present
+                present.pop(key, None)
+                touched += self.touches(id, key)
+        for key, value in then.items():
+            if self.changed.get(("data", id, key), 0) > revision:
+                changed += key not in present or not same(present[key], value)
+                present[key] = copy.deepcopy(value)
+                touched += self.touches(id, key)
+        return changed
+
+    def compact(self, keep: int) -> None:
+        self.oldest = max(self.oldest, self.revision - keep)

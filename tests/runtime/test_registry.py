@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.databases import select
+from valuetracker.engine.directory import DataDirectory
+from valuetracker.engine.sqlite import SQLiteEngine
+from valuetracker.errors import StartupError
+from valuetracker.runtime.registry import Record, Registry
+from valuetracker.store.tx.ledger import ledgers
+
+AT = "2026-01-01T00:00:00.000Z"
+DEMO = Record("Demo", "Demo.db", "1" * 32, 0, True, AT)
+OTHER = Record("other", "other.db", "2" * 32, 5, True, AT)
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[SQLiteEngine]:
+    engine = SQLiteEngine(DataDirectory(tmp_path), ledgers, readers=1)
+    yield engine
+    await engine.stop()
+
+
+async def load(engine: SQLiteEngine) -> Registry:
+    registry = Registry(await engine.start(AT))
+    await registry.load()
+    return registry
+
+
+async def test_a_new_directory_has_an_empty_registry(engine: SQLiteEngine) -> None:
+    registry = await load(engine)
+
+    assert registry.registered() == []
+    assert registry.find("Demo") is None
+    await registry.close()
+
+
+async def test_what_is_saved_is_there_after_a_restart(engine: SQLiteEngine) -> None:
+    registry = await load(engine)
+    await registry.save(OTHER)
+    await registry.save(DEMO)
+    await registry.close()
+
+    registry = await load(engine)
+
+    assert registry.find("Demo") == DEMO
+    assert registry.registered() == [DEMO, OTHER]
+    assert list(registry.others("Demo")) == [OTHER]
+    await registry.close()
+
+
+async def test_a_deregistered_extension_is_remembered_but_not_registered(
+    engine: SQLiteEngine,
+) -> None:
+    registry = await load(engine)
+    gone = replace(DEMO, location=None, identity=None, revision=7, registered=False)
+    await registry.save(DEMO)
+    await registry.save(gone)
+    await registry.close()
+
+    registry = await load(engine)
+
+    assert registry.find("Demo") == gone
+    assert registry.find_registered("Demo") is None
+    assert registry.registered() == []
+    await registry.close()
+
+
+async def test_a_revision_that_is_noted_never_falls(engine: SQLiteEngine, tmp_path: Path) -> None:
+    registry = await load(engine)
+    await registry.save(OTHER)
+
+    await registry.note_revision("other", 9)
+    await registry.note_revision("other", 3)
+    await registry.note_revision("nobody", 3)
+
+    found = registry.find("other")
+    assert found is not None
+    assert found.revision == 9
+    await registry.close()
+    assert select(tmp_path / ".registry.db", "SELECT id, revision FROM extensions") == [
+        ("other", 9)
+    ]
+
+
+async def test_ids_are_found_letter_by_letter(engine: SQLiteEngine) -> None:
+    registry = await load(engine)
+    await registry.save(DEMO)
+
+    assert registry.find("demo") is None
+    assert registry.find_registered("DEMO") is None
+    await registry.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"words", b"SQLite format 3\x00" + b"\x00" * 4096])
+async def test_a_damaged_registry_stops_the_start_and_is_left_alone(
+    engine: SQLiteEngine, tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / ".registry.db"
+    file.write_bytes(content)
+
+    with pytest.raises(StartupError, match="registry"):
+        await engine.start(AT)
+
+    assert file.read_bytes() == content
+
+
+async def test_a_failed_start_lets_go_of_the_directory(
+    engine: SQLiteEngine, tmp_path: Path
+) -> None:
+    (tmp_path / ".registry.db").write_bytes(b"words")
+    with pytest.raises(StartupError):
+        await engine.start(AT)
+
+    directory = DataDirectory(tmp_path)
+    directory.hold()
+    directory.release()

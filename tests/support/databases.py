@@ -1,0 +1,147 @@
+"""Database files for tests of the engine: real ones, with the store's schema and ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conftest import PATIENCE_SECONDS
+from valuetracker.engine import Database, Transaction
+from valuetracker.engine import sqlite_file as files
+from valuetracker.engine.migrate import load_migrations, migrations_directory
+from valuetracker.engine.sqlite_database import SQLiteDatabase
+from valuetracker.records import now
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.entries import REVISION_BITS, EntryRow
+from valuetracker.store.tx.ledger import Commit, WriteJob, Written, ledgers, make_head
+
+SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers)
+IDENTITY = "0123456789abcdef0123456789abcdef"
+
+
+async def make_file(path: Path, name: str = "demo", identity: str = IDENTITY) -> None:
+    async def setup(transaction: Transaction) -> None:
+        await make_head(transaction, 0)
+
+    await files.create(path, name, identity, SCHEMA, now(), setup)
+
+
+@asynccontextmanager
+async def opened(path: Path, readers: int = 2) -> AsyncIterator[SQLiteDatabase]:
+    """The database of a file, which is made if it is not there."""
+    if not path.exists():
+        await make_file(path)
+    database = await SQLiteDatabase.open(path, IDENTITY, SCHEMA, readers)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def write(database: Database, verb: Any, *arguments: Any) -> Written:
+    written: Written = await database.write(WriteJob(verb, arguments))
+    return written
+
+
+def commits_of(database: Database) -> list[Commit]:
+    """The commits the event loop will be told of from now on."""
+    commits: list[Commit] = []
+
+    def told(commit: Commit | None) -> None:
+        # None says only that no group is under way any more.
+        if commit is not None:
+            commits.append(commit)
+
+    database.on_commit = told
+    return commits
+
+
+class Gate:
+    """Holds a verb until it is opened, on a connection's thread or on the event loop."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._open = threading.Event()
+
+    async def verb(self, tx: Any) -> None:
+        self._reached.set()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            assert self._open.wait(PATIENCE_SECONDS)
+        else:
+            assert await asyncio.to_thread(self._open.wait, PATIENCE_SECONDS)
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, PATIENCE_SECONDS)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@asynccontextmanager
+async def held_writer(database: Database) -> AsyncIterator[None]:
+    """While this lasts, writes wait; they then go into one group."""
+    gate = Gate()
+    holding = asyncio.create_task(write(database, gate.verb))
+    await gate.reached()
+    try:
+        yield
+    finally:
+        gate.open()
+        await holding
+
+
+async def waiting(database: Database, *jobs: tuple[Any, ...]) -> list[asyncio.Task[Written]]:
+    """Tasks that have each put their job into the queue of the writer."""
+    tasks = [asyncio.create_task(write(database, *job)) for job in jobs]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    """What another connection sees in the file."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+# The revisions of which there are entries; `{}` is the schema.
+REVISIONS = f"SELECT DISTINCT entry >> {REVISION_BITS} AS revision FROM {{}}.entries ORDER BY 1"
+
+
+def revisions_of(path: Path) -> list[int]:
+    return [revision for (revision,) in select(path, REVISIONS.replace("{}", "main"))]
+
+
+class Logged(NamedTuple):
+    """One change as the log has it: of a character, a chat, an instance or one of its keys."""
+
+    revision: int
+    space: str
+    id: str
+    key: str
+    op: str
+    after: str | None
+
+
+NAMES = """
+    SELECT number, space, id FROM holders
+    UNION ALL SELECT number, 'character', id FROM characters
+    UNION ALL SELECT number, 'chat', '' FROM chats
+"""
+
+
+def log_of(path: Path) -> list[Logged]:
+    """All changes in the log of a file, in their order."""
+    found = select(path, sql.entries("ORDER BY entry").sqlite)
+    names = {number: (space, id) for number, space, id in select(path, NAMES)}
+    return [
+        Logged(entry.revision, *names[entry.subject], record.key, record.op, record.after)
+        for entry in (EntryRow(*row).verify() for row in found)
+        for record in entry.records
+    ]

@@ -1,0 +1,168 @@
+"""
+Tokens: who may do what, for a server that others can reach.
+
+They lie in `<data-dir>/.tokens.json`, readable by the owner alone and hashed: whoever reads
+the file cannot speak with them. A token is long and random, so one round of SHA-256 is
+enough; there is nothing to guess. The command line writes the file while a server runs, and
+the server notices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from filelock import FileLock
+
+from valuetracker.errors import StartupError
+from valuetracker.names import check_extension_id, check_printable
+from valuetracker.records import now
+
+NAME = ".tokens.json"
+TOKEN = re.compile(r"vt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
+ID = re.compile(r"[0-9a-f]{12}\Z")
+DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token as it is kept: what it may do, and the hash of its secret half."""
+
+    id: str
+    name: str
+    digest: str
+    extensions: tuple[str, ...] = ()
+    read_others: bool = False
+    admin: bool = False
+    created_at: str = ""
+
+    def __post_init__(self) -> None:
+        """Whoever edits the file by hand must not let somebody in by a slip."""
+        texts = (self.id, self.name, self.digest, self.created_at, *self.extensions)
+        if not all(isinstance(each, str) for each in texts):
+            raise TypeError("an id, a name, a digest, a time or an extension is no text")
+        if not isinstance(self.read_others, bool) or not isinstance(self.admin, bool):
+            raise TypeError("`read_others` and `admin` must be true or false")
+        if not ID.match(self.id) or not DIGEST.match(self.digest):
+            raise ValueError("an id or a digest is none")
+
+
+class TokenFile:
+    """The tokens of one data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / NAME
+        self._seen: tuple[int, ...] | None = None
+        self._tokens: dict[str, Token] = {}
+        # Stays so when the last one is revoked, or the file is taken away or damaged: none of
+        # these is meant to let everybody in. A server that is started anew begins anew.
+        self.in_use = False
+
+    # What the server asks
+
+    def refresh(self) -> bool:
+        """Look whether the file has changed, and read it if so; whether it had."""
+        try:
+            found = os.stat(self._path)
+            seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        except FileNotFoundError:
+            seen = None
+        except OSError:
+            return False
+        if seen == self._seen:
+            return False
+        try:
+            self._tokens = self._read()
+            self.in_use = self.in_use or bool(self._tokens)
+        except StartupError:
+            # Nobody is let in by a file that says nothing.
+            self._tokens, self.in_use = {}, True
+        self._seen = seen
+        return True
+
+    def find(self, text: str) -> Token | None:
+        match = TOKEN.match(text)
+        token = self._tokens.get(match[1]) if match else None
+        # Compared even if there is none, so that both take as long.
+        expected = token.digest if token is not None else "0" * 64
+        return token if hmac.compare_digest(_digest(text), expected) else None
+
+    def has(self, token: Token) -> bool:
+        """Whether it has not been revoked since."""
+        return self._tokens.get(token.id) == token
+
+    # What the command line does
+
+    def load(self) -> list[Token]:
+        return list(self._read().values())
+
+    def create(
+        self, name: str, extensions: tuple[str, ...], read_others: bool, admin: bool
+    ) -> tuple[Token, str]:
+        """A new token, and the text that is shown once and kept nowhere."""
+        check_printable(name)
+        for each in extensions:
+            check_extension_id(each)
+        id = secrets.token_hex(6)
+        text = f"vt_{id}_{secrets.token_urlsafe(32)}"
+        token = Token(id, name, _digest(text), extensions, read_others, admin, now())
+        with self._locked():
+            self._write([*self.load(), token])
+        return token, text
+
+    def revoke(self, id: str) -> bool:
+        """Take one back; whether there was such a token."""
+        with self._locked():
+            tokens = self.load()
+            left = [each for each in tokens if each.id != id]
+            if len(left) == len(tokens):
+                return False
+            self._write(left)
+        return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with FileLock(self._path.with_name(f"{NAME}.lock"), mode=0o600):
+            yield
+
+    def _read(self) -> dict[str, Token]:
+        try:
+            tokens = [_token(row) for row in _list(orjson.loads(self._path.read_bytes()))]
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StartupError(f"The tokens in {self._path} cannot be read: {error}.") from error
+        return {each.id: each for each in tokens}
+
+    def _write(self, tokens: list[Token]) -> None:
+        unfinished = self._path.with_name(f"{NAME}.{secrets.token_hex(4)}.new")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(orjson.dumps([asdict(each) for each in tokens], option=orjson.OPT_INDENT_2))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._path)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("this must be a list")
+    return value
+
+
+def _token(row: dict[str, Any]) -> Token:
+    return Token(**{**row, "extensions": tuple(_list(row["extensions"]))})
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,197 @@
+"""
+Events: what one revision did, as readers of the feed are told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from valuetracker.errors import RevisionUnknown
+from valuetracker.records import FeedChange, FeedEvent
+from valuetracker.store.history import anchor_record
+from valuetracker.store.log.links import log_list, put_in_place
+from valuetracker.store.log.resolve_names import put_names
+from valuetracker.store.log.state_at import check_not_compacted
+from valuetracker.store.rows.entries import EntryRow, Record, first_of
+from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import shown_key
+
+# No more are read for one who follows once they have come to this many bytes.
+AT_ONCE_BYTES = 8 * 1024 * 1024
+# Values above this are left out of events; the reader can read them.
+LARGEST_AFTER = 64 * 1024
+
+
+@dataclass(slots=True)
+class Revision:
+    """One revision: everything that one request changed."""
+
+    revision: int
+    entries: list[EntryRow]
+
+
+@dataclass(slots=True, frozen=True)
+class Filter:
+    """Which changes a reader wants; revisions without any such are passed over."""
+
+    instance_id: str | None = None
+    key: str | None = None
+    chat_id: str | None = None
+    # The number of that chat, if it is there already: it outlives its names.
+    chat: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.instance_id is None and self.key is None and self.chat_id is None
+
+    def wants_entry(self, entry: EntryRow) -> bool:
+        if self.chat_id is not None and not self._is_of_chat(entry):
+            return False
+        return self.instance_id is None or (
+            entry.id == self.instance_id and entry.space == "instance"
+        )
+
+    def _is_of_chat(self, entry: EntryRow) -> bool:
+        if self.chat is not None:
+            return entry.chat == self.chat
+        return entry.chat is not None and entry.chat_id == self.chat_id
+
+    def wants_chain(self, entry: EntryRow) -> bool:
+        """Whether it is of this chat, and says no more than that other messages are visible."""
+        alone = self.instance_id is None and self.key is None
+        return alone and not entry.records and self.wants_entry(entry)
+
+    def wants(self, entry: EntryRow, record: Record) -> bool:
+        return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
+
+
+async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
+    """The revisions after `since`, with their entries, at most so many; fewer if they are large."""
+    check_since(tx.head.revision, since)
+    check_not_compacted(tx.head, since)
+    log = await log_list(tx)
+    revisions: list[Revision] = []
+    size = 0
+    async for entries in log.oldest_first(tx, first_of(since + 1)):
+        await put_in_place(tx, entries)
+        await put_names(tx, entries)
+        for entry in entries:
+            if not revisions or revisions[-1].revision != entry.revision:
+                # Only now the one before is known to be whole.
+                if len(revisions) == count or size > AT_ONCE_BYTES:
+                    return revisions
+                revisions.append(Revision(entry.revision, []))
+            revisions[-1].entries.append(entry)
+            size += len(entry.changes)
+    return revisions
+
+
+async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:
+    chat = await tx.find_any_chat(chat_id)
+    return chat.number if chat is not None else None
+
+
+def by_revision(entries: list[EntryRow]) -> list[Revision]:
+    revisions: list[Revision] = []
+    for entry in entries:
+        if not revisions or revisions[-1].revision != entry.revision:
+            revisions.append(Revision(entry.revision, []))
+        revisions[-1].entries.append(entry)
+    return revisions
+
+
+def check_since(head: int, since: int) -> None:
+    if since > head:
+        raise RevisionUnknown(f"The latest revision is {head}.", current=head)
+
+
+def joined_events(revisions: list[Revision], wanted: Filter) -> bytes:
+    return b"".join(map(event_bytes, wanted_events(revisions, wanted)))
+
+
+def wanted_events(revisions: list[Revision], wanted: Filter) -> list[FeedEvent]:
+    """What a reader is told of these revisions; those that do not concern it are passed over."""
+    events = [(revision, event_record(revision, wanted)) for revision in revisions]
+    return [
+        event
+        for revision, event in events
+        if event["changes"] or any(map(wanted.wants_chain, revision.entries))
+    ]
+
+
+def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
+    entries = revision.entries
+    changes = [
+        _change_record(entry, record)
+        for entry in entries
+        if wanted.wants_entry(entry)
+        for record in entry.records
+        if wanted.wants(entry, record)
+    ]
+    chats = {entry.chat for entry in entries}
+    anchors = {entry.place for entry in entries}
+    first = entries[0]
+    return {
+        "revision": revision.revision,
+        "at": first.at,
+        "actor": first.actor,
+        # What the changes have in common; each also says its own.
+        "chatId": first.chat_id if len(chats) == 1 else None,
+        "anchor": anchor_record(first) if len(anchors) == 1 else None,
+        "changes": changes,
+    }
+
+
+def _change_record(entry: EntryRow, row: Record) -> FeedChange:
+    record: FeedChange = {
+        "instanceId": entry.id if entry.space == "instance" else None,
+        "key": shown_key(entry.space, row.key),
+        "op": row.op,
+        # When it was made: an event says what happened then.
+        "live": bool(entry.effect),
+        "chatId": entry.chat_id,
+        "anchor": anchor_record(entry),
+    }
+    after = row.after
+    if entry.space in ("series", "processed"):
+        record["space"] = entry.space
+    if entry.space == "character":
+        record["characterId"] = entry.id
+    elif entry.space == "instance" and not row.key:
+        shape = orjson.loads(row.after or row.operand or "null")
+        record["characterId"] = shape["characterId"]
+        if after is not None:
+            after = orjson.dumps(_instance_record(shape, entry.chat_id)).decode()
+    if not entry.effect:
+        record["value"] = orjson.Fragment(row.operand or "null")
+    elif after is not None and _fits(after):
+        record["after"] = orjson.Fragment(after)
+    return record
+
+
+def _instance_record(shape: dict[str, Any], chat_id: str | None) -> dict[str, Any]:
+    """An instance as it is answered; its chat is that of the entry."""
+    record = {
+        "id": shape["id"],
+        "characterId": shape["characterId"],
+        "name": shape["name"],
+        "chatId": chat_id if shape["chat"] is not None else None,
+        "createdAt": shape["createdAt"],
+        "updatedAt": shape["updatedAt"],
+    }
+    if shape["origin"] is not None:
+        record["origin"] = shape["origin"]
+    return record
+
+
+def _fits(text: str) -> bool:
+    # No character takes more than four bytes, so most need not be encoded to know.
+    return 4 * len(text) <= LARGEST_AFTER or len(text.encode()) <= LARGEST_AFTER
+
+
+def event_bytes(event: FeedEvent) -> bytes:
+    # orjson writes one line, and line breaks inside strings are escaped.
+    return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))

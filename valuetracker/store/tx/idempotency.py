@@ -1,0 +1,133 @@
+"""
+Requests that carried an `Idempotency-Key`: answered once, answered the same again.
+
+The record of a request commits with its effect. So a caller that never heard the answer
+(a crash between commit and answer, a lost connection) may ask again: either nothing had
+happened, or the first answer is given back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+from valuetracker.engine import Transaction
+from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged, IdempotencyMismatch
+from valuetracker.records import moment
+from valuetracker.store.rows import statements as sql
+from valuetracker.store.tx.changes import Context
+
+# A day is promised; the hour on top covers a clock that is put right in between.
+KEPT = timedelta(hours=25)
+SWEPT_AT_ONCE = 200
+
+
+@dataclass(slots=True)
+class RequestRow:
+    key: str
+    fingerprint: str
+    at: str
+    revision: int
+    status: int
+    live: int
+    body: str
+    checksum: int = 0
+
+    def seal(self) -> None:
+        self.checksum = self._sum()
+
+    def verify(self) -> RequestRow:
+        if self.checksum != self._sum():
+            raise DatabaseDamaged()
+        return self
+
+    def _sum(self) -> int:
+        return crc32(
+            f"{self.key}\0{self.fingerprint}\0{self.at}\0{self.revision}\0{self.status}\0"
+            f"{self.live}\0{self.body}".encode()
+        )
+
+
+SELECT_REQUEST = Statement(
+    """
+    SELECT key, fingerprint, at, revision, status, live, body, checksum
+    FROM {schema}.requests WHERE key = :key
+    """
+)
+
+INSERT_REQUEST = sql.insert(
+    "requests",
+    {
+        "key": "text",
+        "fingerprint": "text",
+        "at": "text",
+        "revision": "bigint",
+        "status": "bigint",
+        "live": "bigint",
+        "body": "text",
+        "checksum": "bigint",
+    },
+)
+
+DELETE_OLD_REQUESTS = Statement(
+    """
+    DELETE FROM {schema}.requests WHERE key IN (
+        SELECT key FROM {schema}.requests WHERE at < :before ORDER BY at LIMIT :count
+    )
+    """
+)
+
+
+async def was_answered(tx: Transaction, key: str | None) -> bool:
+    """Whether a request with that key has been answered before, this one or another."""
+    return key is not None and await tx.fetch_one(SELECT_REQUEST, key=key) is not None
+
+
+class Requests:
+    """The remembered requests, as one group of verbs sees them."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._new: dict[str, RequestRow] = {}
+
+    async def find(self, context: Context) -> RequestRow | None:
+        """The same request as it was answered before; another one of that key is refused."""
+        key = context.idempotency_key
+        if key is None:
+            return None
+        row = self._new.get(key)
+        if row is None:
+            found = await self._transaction.fetch_one(SELECT_REQUEST, key=key)
+            row = RequestRow(*found).verify() if found is not None else None
+        if row is not None and row.fingerprint != context.fingerprint:
+            raise IdempotencyMismatch()
+        return row
+
+    def remember(
+        self, context: Context, at: str, revision: int, status: int, live: bool, body: bytes
+    ) -> None:
+        if context.idempotency_key is not None:
+            row = RequestRow(
+                context.idempotency_key,
+                context.fingerprint,
+                at,
+                revision,
+                status,
+                int(live),
+                body.decode(),
+            )
+            row.seal()
+            self._new[row.key] = row
+
+    async def finish(self) -> None:
+        """Write the new ones and, while at it, sweep away some that are long past."""
+        if not self._new:
+            return
+        await self._transaction.execute_many(INSERT_REQUEST, list(self._new.values()))
+        await self._transaction.execute(
+            DELETE_OLD_REQUESTS,
+            before=moment(datetime.now(UTC) - KEPT),
+            count=SWEPT_AT_ONCE,
+        )
