@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from valuetracker.cli.main import main
-from valuetracker.engine.connection import SQLiteTransaction
+from valuetracker.engine.sqlite_connection import SQLiteTransaction
 from valuetracker.engine.statement import Statement
 from valuetracker.store.rows import statements as sql
 

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from valuetracker.api import ENDPOINTS, SECTIONS
-from valuetracker.engine.directory import DataDirectory
+from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
 from valuetracker.http.dispatch import Dispatcher

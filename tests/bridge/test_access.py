@@ -13,8 +13,8 @@ from tests.bridge.conftest import StartServer
 from tests.bridge.upstream import FakeSillyTavern, closed_port
 from tests.support.folders import tree
 from valuetracker import __version__
-from valuetracker.bridge.bundle import bundle_directory
-from valuetracker.bridge.status import read_manifest
+from valuetracker.bridge.install.bundle import bundle_directory
+from valuetracker.bridge.install.status import read_manifest
 from valuetracker.settings import PREFIX
 
 

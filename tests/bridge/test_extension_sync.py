@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.folders import EXTENSIONS, tree
-from valuetracker.bridge.bundle import bundle_directory, bundled_files
+from valuetracker.bridge.install.bundle import bundle_directory, bundled_files
 from valuetracker.cli.main import main
 
 PLUGIN = "plugins/valuetracker"
@@ -161,7 +161,7 @@ def test_uninstalling_finds_what_was_copied_for_one_user(
 def test_each_file_is_logged_at_debug(
     bridge: httpx.Client, sillytavern: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "valuetracker.bridge.copying")
+    caplog.set_level(logging.DEBUG, "valuetracker.bridge.install.copying")
 
     found = sync(bridge, dry_run=False)
 

@@ -17,7 +17,7 @@ from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, status, succe
 from tests.bridge.permissions import read_only
 from tests.support.folders import CONFIG, make_sillytavern, tree
 from valuetracker import __version__
-from valuetracker.bridge.bundle import bundled_files
+from valuetracker.bridge.install.bundle import bundled_files
 
 ENABLED = "enableServerPlugins: true\n"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.bridge.conftest import StartServer
 from tests.support.answers import outcome
 from tests.support.folders import EXTENSIONS, make_sillytavern
-from valuetracker.bridge.bundle import bundle_directory
+from valuetracker.bridge.install.bundle import bundle_directory
 from valuetracker.settings import PREFIX
 
 ORDER = ["argument", "settings", "env", "env_root", "default"]

@@ -15,7 +15,7 @@ from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, run, status, 
 from tests.bridge.upstream import FakeSillyTavern
 from tests.support.folders import EXTENSIONS, tree
 from valuetracker import __version__
-from valuetracker.bridge.bundle import bundled_files
+from valuetracker.bridge.install.bundle import bundled_files
 
 ENABLED = "enableServerPlugins: true\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.databases import select
-from valuetracker.engine.directory import DataDirectory
+from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import StartupError
 from valuetracker.runtime.registry import Record, Registry

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tests.conftest import PATIENCE_SECONDS
 from valuetracker.engine import Database, Transaction
 from valuetracker.engine import sqlite_file as files
-from valuetracker.engine.migrate import load_migrations, migrations_directory
+from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.records import now
 from valuetracker.store.rows import statements as sql

@@ -20,8 +20,8 @@ from valuetracker.settings import PREFIX
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 PLACES = (
-    "import valuetracker; from valuetracker.engine.migrate import migrations_directory;"
-    "from valuetracker.bridge.bundle import bundle_directory;"
+    "import valuetracker; from valuetracker.engine.migrations import migrations_directory;"
+    "from valuetracker.bridge.install.bundle import bundle_directory;"
     "print(valuetracker.__file__); print(migrations_directory()); print(bundle_directory())"
 )
 

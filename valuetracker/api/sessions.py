@@ -18,8 +18,8 @@ from valuetracker.api.sillytavern import (
     seconds_kind,
     user_of,
 )
-from valuetracker.bridge.desk import Desk
 from valuetracker.bridge.origins import allowed_origin
+from valuetracker.bridge.prompts import Desk
 from valuetracker.bridge.records import (
     PendingPrompt,
     RecentSyncs,

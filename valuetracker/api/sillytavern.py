@@ -15,11 +15,11 @@ from typing import Any
 
 from valuetracker.bridge.configuration import Configuration, configuration, folder
 from valuetracker.bridge.health import probe_health
-from valuetracker.bridge.installation import sync_extension as sync_folders
+from valuetracker.bridge.install.installation import sync_extension as sync_folders
+from valuetracker.bridge.install.paths import resolve_paths
+from valuetracker.bridge.install.status import paths_record
 from valuetracker.bridge.origins import allowed_origin, parse_origin
-from valuetracker.bridge.paths import resolve_paths
 from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync
-from valuetracker.bridge.status import paths_record
 from valuetracker.errors import (
     AdminRequired,
     InvalidBody,

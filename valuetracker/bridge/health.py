@@ -9,8 +9,9 @@ import time
 
 from valuetracker import __version__
 from valuetracker.bridge.configuration import EXTENSION_NAME, Configuration
+from valuetracker.bridge.install.paths import config_record, resolve_paths
+from valuetracker.bridge.install.status import extension_status, paths_record
 from valuetracker.bridge.origins import Origin, allowed_origin
-from valuetracker.bridge.paths import config_record, resolve_paths
 from valuetracker.bridge.records import (
     BridgeHealth,
     BridgePaths,
@@ -19,7 +20,6 @@ from valuetracker.bridge.records import (
     PluginProbe,
     Probe,
 )
-from valuetracker.bridge.status import extension_status, paths_record
 from valuetracker.bridge.upstream import CSRF_PATH, Answer, Upstream
 from valuetracker.errors import OriginNotAllowed, UpstreamFailed
 

@@ -15,13 +15,13 @@ from typing import Any
 import click
 
 from valuetracker import __version__
-from valuetracker.bridge import installation
 from valuetracker.bridge.configuration import configuration, folder
-from valuetracker.bridge.conflicts import check_sillytavern
 from valuetracker.bridge.health import probe_plugin
+from valuetracker.bridge.install import installation
+from valuetracker.bridge.install.conflicts import check_sillytavern
+from valuetracker.bridge.install.status import extension_status
 from valuetracker.bridge.origins import allowed_origin
 from valuetracker.bridge.records import PluginProbe
-from valuetracker.bridge.status import extension_status
 from valuetracker.errors import ValueTrackerError
 from valuetracker.logging_setup import configure_logging
 from valuetracker.settings import Settings

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 
 from valuetracker.engine import Job, WorkMaker
-from valuetracker.engine.migrate import Migration, load_migrations, migrations_directory
+from valuetracker.engine.migrations import Migration, load_migrations, migrations_directory
 from valuetracker.engine.plain import PlainWork
 from valuetracker.engine.postgres_database import (
     Pools,

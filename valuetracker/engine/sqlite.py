@@ -16,14 +16,14 @@ from typing import Any
 
 from valuetracker.engine import Database, Job, Transaction, WorkMaker
 from valuetracker.engine import sqlite_file as files
-from valuetracker.engine.directory import (
+from valuetracker.engine.data_directory import (
     COMPANIONS,
     ORIGINAL,
     DataDirectory,
     sync_directory,
     sync_file,
 )
-from valuetracker.engine.migrate import load_migrations, migrations_directory
+from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain import PlainWork
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import StartupError, ValueTrackerError

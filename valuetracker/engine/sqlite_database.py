@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from valuetracker.engine import Job
-from valuetracker.engine.connection import (
+from valuetracker.engine.group import GroupWriter, Outcome
+from valuetracker.engine.migrations import migrate
+from valuetracker.engine.sqlite_connection import (
     Connection,
     SQLiteTransaction,
     connect,
     drive,
     translate,
 )
-from valuetracker.engine.group import GroupWriter, Outcome
-from valuetracker.engine.migrate import migrate
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
     WAL_BYTES,

@@ -19,20 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from valuetracker.engine import Job, WorkMaker
-from valuetracker.engine.connection import (
+from valuetracker.engine.data_directory import sync_directory, sync_file
+from valuetracker.engine.migrations import Migration, apply, check_version, migrate, version_of
+from valuetracker.engine.sqlite_connection import (
     Connection,
     SQLiteTransaction,
     connect,
     drive,
     translate,
-)
-from valuetracker.engine.directory import sync_directory, sync_file
-from valuetracker.engine.migrate import (
-    Migration,
-    apply,
-    check_version,
-    migrate,
-    version_of,
 )
 from valuetracker.errors import DatabaseDamaged, PathNotAllowed
 from valuetracker.failpoints import Failpoint

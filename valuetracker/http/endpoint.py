@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from valuetracker import names, values
-from valuetracker.bridge.desk import Desk
+from valuetracker.bridge.prompts import Desk
 from valuetracker.errors import (
     Compacted,
     InvalidAt,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import wait_for
-from valuetracker.engine.migrate import (
+from valuetracker.engine.migrations import (
     Migration,
     load_migrations,
     migrate,
@@ -43,8 +43,8 @@ SECOND = Migration(
 # Upgrades the file named on its command line as the engine would.
 UPGRADE = """
 import sqlite3, sys
-from tests.engine.test_migrate import FIRST, SECOND
-from valuetracker.engine.migrate import migrate
+from tests.engine.test_migrations import FIRST, SECOND
+from valuetracker.engine.migrations import migrate
 from valuetracker.failpoints import Failpoint
 
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from valuetracker.bridge.folders import Folder
-from valuetracker.bridge.paths import below
+from valuetracker.bridge.install.paths import below
 from valuetracker.bridge.records import CopyAction
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from valuetracker.engine.directory import DataDirectory
+from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.errors import (
     DataDirectoryInUse,
     InvalidBody,
@@ -71,7 +71,7 @@ def test_holding_again_does_nothing_and_releasing_lets_the_next_one_in(tmp_path:
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal, sys\n"
-        "from valuetracker.engine.directory import DataDirectory\n"
+        "from valuetracker.engine.data_directory import DataDirectory\n"
         "DataDirectory(pathlib.Path(sys.argv[1])).hold()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

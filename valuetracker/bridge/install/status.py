@@ -10,9 +10,9 @@ from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
-from valuetracker.bridge.bundle import bundle_directory, bundled_files
 from valuetracker.bridge.configuration import EXTENSION_NAME
-from valuetracker.bridge.paths import Paths, config_record
+from valuetracker.bridge.install.bundle import bundle_directory, bundled_files
+from valuetracker.bridge.install.paths import Paths, config_record
 from valuetracker.bridge.records import (
     BridgePaths,
     ExtensionStatus,

@@ -13,7 +13,7 @@ from typing import Any
 
 from valuetracker.bridge.configuration import EXTENSION_NAME, PLUGIN, is_sillytavern
 from valuetracker.bridge.folders import reported
-from valuetracker.bridge.status import RECORD, read_object, read_record
+from valuetracker.bridge.install.status import RECORD, read_object, read_record
 from valuetracker.errors import NotSillyTavern, PluginConflict, SourceNotFound
 
 ENTRANCES = ("index.js", "index.cjs", "index.mjs")

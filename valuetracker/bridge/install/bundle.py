@@ -21,7 +21,7 @@ MOST_FILES = 5_000
 
 def bundle_directory() -> Path:
     """`sillytavern/` inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parents[2]
     installed = package / "sillytavern"
     return installed if installed.is_dir() else package.parent / "sillytavern"
 

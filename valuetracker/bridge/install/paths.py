@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from os.path import exists, isfile
 from pathlib import Path
 
-from valuetracker.bridge.bundle import bundle_directory
 from valuetracker.bridge.configuration import (
     EXTENSION_NAME,
     EXTENSIONS,
@@ -18,6 +17,7 @@ from valuetracker.bridge.configuration import (
     is_sillytavern,
     sillytavern_of,
 )
+from valuetracker.bridge.install.bundle import bundle_directory
 from valuetracker.bridge.records import BridgeConfig, Resolution
 from valuetracker.errors import OutsideRoots
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from valuetracker.engine.connection import Connection, SQLiteTransaction, connect, drive, translate
+from valuetracker.engine.sqlite_connection import (
+    Connection,
+    SQLiteTransaction,
+    connect,
+    drive,
+    translate,
+)
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
     DatabaseDamaged,

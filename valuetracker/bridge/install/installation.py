@@ -20,20 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from valuetracker import __version__
-from valuetracker.bridge import config_file
-from valuetracker.bridge.bundle import bundled_files
 from valuetracker.bridge.configuration import EXTENSION_NAME, EXTENSIONS, PLUGIN, Configuration
-from valuetracker.bridge.conflicts import (
+from valuetracker.bridge.folders import Folder
+from valuetracker.bridge.install import config_file
+from valuetracker.bridge.install.bundle import bundled_files
+from valuetracker.bridge.install.conflicts import (
     check_conflicts,
     check_extension,
     check_sillytavern,
     other_plugins,
 )
-from valuetracker.bridge.copying import Copying
-from valuetracker.bridge.folders import Folder
-from valuetracker.bridge.paths import Paths, resolve_paths
-from valuetracker.bridge.records import ExtensionSync
-from valuetracker.bridge.status import (
+from valuetracker.bridge.install.copying import Copying
+from valuetracker.bridge.install.paths import Paths, resolve_paths
+from valuetracker.bridge.install.status import (
     MANIFEST,
     RECORD,
     digest,
@@ -43,6 +42,7 @@ from valuetracker.bridge.status import (
     read_manifest,
     read_record,
 )
+from valuetracker.bridge.records import ExtensionSync
 from valuetracker.errors import (
     NewerInstalled,
     NoDestination,
