@@ -1,0 +1,97 @@
+"""
+Errors of extensions and of the databases they own.
+"""
+
+from __future__ import annotations
+
+from valuetracker.errors.base import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    Unavailable,
+    ValueTrackerError,
+)
+
+
+class ExtensionIdRequired(BadRequest):
+    """The x-extension-id header is required."""
+
+    code = "extension_id_required"
+    hint = "Name your extension in the `x-extension-id` header."
+
+
+class InvalidExtensionId(BadRequest):
+    """The extension id is not valid."""
+
+    code = "invalid_extension_id"
+    hint = "Use 1 to 128 of the characters A-Z, a-z, 0-9, `_` and `-`."
+
+
+class ExtensionNotRegistered(NotFound):
+    """Database not found for extension."""
+
+    code = "extension_not_registered"
+    hint = "Register the extension first with `POST /register`; ids are case-sensitive."
+
+    def __init__(self, extension_id: str) -> None:
+        super().__init__(f"Database not found for extension: {extension_id}")
+
+
+class ExtensionExists(Conflict):
+    """An extension whose id differs only in case exists already."""
+
+    code = "extension_exists"
+    hint = "Ids are unique regardless of case: use the spelling that was registered first."
+
+
+class PathNotAllowed(BadRequest):
+    """The database path is outside the directories this server may use."""
+
+    code = "path_not_allowed"
+    hint = "Use a path relative to the data directory, or allow the directory with `--allow-root`."
+
+
+class PathInUse(Conflict):
+    """This file is in use for something else."""
+
+    code = "path_in_use"
+    hint = "Choose another dbPath, or omit it."
+
+
+class PathDiffers(Conflict):
+    """The extension is registered with another path."""
+
+    code = "path_differs"
+    hint = "Deregister the extension first, or omit dbPath."
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database cannot be reached at the moment."""
+
+    hint = "Try again; the server's log says more."
+
+
+class DatabaseDamaged(Unavailable):
+    """The database of this extension is damaged, missing or replaced by another one."""
+
+    code = "database_damaged"
+    hint = (
+        "The server does not change the file. Put a good copy in its place, or give the "
+        "database up with `DELETE /register` and `purge: true`, which moves the file to the "
+        "trash folder."
+    )
+
+
+class DatabaseTooNew(Unavailable):
+    """The database was written by a newer version of Value Tracker."""
+
+    code = "database_too_new"
+    hint = "Upgrade Value Tracker."
+
+
+class StorageFull(ValueTrackerError):
+    """There is no space left to store this."""
+
+    status = 507
+    code = "storage_full"
+    hint = "Nothing was changed. Free some space and try again."

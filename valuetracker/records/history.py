@@ -1,0 +1,99 @@
+"""
+Records of changes: the history, differences between two revisions, the feed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Anchor(TypedDict):
+    """The place in a chat a change was made at."""
+
+    messageId: str
+    swipe: str
+
+
+class HistoryItem(TypedDict):
+    """One change: `before` and `after` are absent where the key did not exist."""
+
+    revision: int
+    at: str
+    actor: str
+    instanceId: str | None
+    key: str | None
+    op: str
+    before: NotRequired[Any]
+    after: NotRequired[Any]
+    value: NotRequired[Any]
+    anchor: Anchor | None
+    live: bool
+    space: NotRequired[str]
+    characterId: NotRequired[str | None]
+    chatId: NotRequired[str | None]
+
+
+class History(TypedDict):
+    """A page of changes; `next` is passed back as `cursor`, null on the last page."""
+
+    items: list[HistoryItem]
+    next: str | None
+
+
+class Difference(TypedDict):
+    """One key that differs; `before` or `after` is absent where the key did not exist."""
+
+    key: str
+    before: NotRequired[Any]
+    after: NotRequired[Any]
+    # Over a chat: whose key it is; null is the chat's own.
+    instanceId: NotRequired[str | None]
+    space: NotRequired[str]
+
+
+class Restored(TypedDict):
+    """The revision that led back, and how many values it changed."""
+
+    revision: int
+    changed: int
+    warnings: list[str]
+
+
+class Compaction(TypedDict):
+    """The oldest revision that can be read now, and how many changes were folded."""
+
+    oldest: int
+    removed: int
+
+
+class FeedChange(TypedDict):
+    """One change of a revision; `after` is absent for removals and large values."""
+
+    instanceId: str | None
+    key: str | None
+    op: str
+    after: NotRequired[Any]
+    value: NotRequired[Any]
+    live: bool
+    chatId: str | None
+    anchor: Anchor | None
+    space: NotRequired[str]
+    characterId: NotRequired[str | None]
+
+
+class FeedEvent(TypedDict):
+    """One revision: everything that one request changed."""
+
+    revision: int
+    at: str
+    actor: str
+    chatId: str | None
+    anchor: Anchor | None
+    changes: list[FeedChange]
+
+
+class FeedPage(TypedDict):
+    """Revisions in order; `next` is passed back as `since`."""
+
+    items: list[FeedEvent]
+    next: int

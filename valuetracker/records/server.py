@@ -1,0 +1,97 @@
+"""
+Records of the server itself, of registered extensions, and of errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Pong(TypedDict):
+    """The echo of a ping."""
+
+    message: str
+
+
+class Health(TypedDict):
+    """What is running, and on what."""
+
+    status: str
+    version: str
+    engine: str
+    engineVersion: str
+    extensions: int
+    openDatabases: int
+
+
+class PluginHealth(TypedDict):
+    """That the plugin is there, for a bridge to ask."""
+
+    ok: bool
+    plugin: str
+    version: str
+
+
+class Limits(TypedDict):
+    """What one request may hold. Sizes are in bytes, lengths in characters."""
+
+    bodyBytes: int
+    valueBytes: int
+    valueDepth: int
+    keysPerRequest: int
+    batchOperations: int
+    batchResultBytes: int
+    patchOperations: int
+    patchCopiedBytes: int
+    chainMessages: int
+    processedIds: int
+    leaseMs: int
+    pageItems: int
+    pageBytes: int
+    waitSeconds: int
+    extensionIdLength: int
+    characterIdLength: int
+    instanceIdLength: int
+    chatIdLength: int
+    messageIdLength: int
+    swipeLength: int
+    processedIdLength: int
+    clientLength: int
+    seriesNameLength: int
+    setNameLength: int
+    operationIdLength: int
+    checkpointNameLength: int
+    keyLength: int
+    nameLength: int
+    hashLength: int
+    headerTextLength: int
+    integerMinimum: int
+    integerMaximum: int
+    headerBytes: int
+    headerCount: int
+    connections: int
+    feedReaders: int
+    allFeedReaders: int
+
+
+class ExtensionSummary(TypedDict):
+    """One extension's database in numbers; a damaged one has a status and no numbers."""
+
+    id: str
+    status: str
+    characters: NotRequired[int]
+    instances: NotRequired[int]
+    keys: NotRequired[int]
+    bytes: NotRequired[int]
+    revision: int
+    path: str
+    registeredAt: str
+
+
+class Error(TypedDict):
+    """What every refusal and failure looks like."""
+
+    error: str
+    code: str
+    hint: str | None
+    details: dict[str, Any]
