@@ -105,7 +105,7 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
 
     def end_waiting() -> None:
         users.end_feeds()
-        service.desk.end()
+        service.prompts.end()
 
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
     app.state.dispatcher = dispatcher

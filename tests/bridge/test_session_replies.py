@@ -56,7 +56,7 @@ def take(client: httpx.Client, query: str = "", **body: Any) -> dict[str, Any]:
 
 def listeners(server: RunningServer, user: str = "default-user") -> int:
     """How many requests of pages are waiting."""
-    waiting: int = server.app.state.dispatcher.service.desk.listeners(user)
+    waiting: int = server.app.state.dispatcher.service.prompts.listeners(user)
     return waiting
 
 

@@ -223,12 +223,12 @@ def test_a_reader_that_does_not_read_is_cut_off_and_holds_nobody_up(
 
 
 def test_a_page_that_has_left_is_not_asked_to_reply_for_the_model(few: RunningServer) -> None:
-    desk = few.app.state.dispatcher.service.desk
+    prompts = few.app.state.dispatcher.service.prompts
     pending = get(ROOT + b"/session/pending?wait=25")
 
     for _ in range(3):
         with connected(few) as line:
             line.send(pending)
-            wait_for(lambda: desk.listeners("default-user") == 1)
+            wait_for(lambda: prompts.listeners("default-user") == 1)
 
-        wait_for(lambda: desk.listeners("default-user") == 0)
+        wait_for(lambda: prompts.listeners("default-user") == 0)

@@ -1,8 +1,8 @@
 """
-Where sessions wait for a page to reply, and what was synced lately. All of it in memory.
+Prompts that wait for a page to reply, and the latest session syncs. All of it in memory.
 
-A page with the extension open asks for the next prompt and is kept waiting until there is
-one. While nobody asks, nobody is waited for. DESIGN.md has the page's side of it.
+A page with the extension open asks for the next prompt, and its request stays open until there
+is one. While no page asks, no session waits for a reply. DESIGN.md describes the page's side.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from valuetracker.errors import PromptNotFound
 PROMPTS_PER_USER = 16
 PAGES_PER_USER = 16
 RECENT_SYNCS = 50
-# A page asks again at once; this is the time in between.
+# A page asks again at once after an answer; it counts as listening for this long in between.
 STILL_LISTENING_SECONDS = 3.0
 
 Reply = Any
 
 
 @dataclass
-class Room:
-    """What one user's pages wait for, and what waits for them."""
+class UserPrompts:
+    """The prompts of one user, and the pages of that user that wait for one."""
 
-    unseen: deque[Prompt] = field(default_factory=deque)
-    asked: dict[str, asyncio.Future[Reply]] = field(default_factory=dict)
+    # Prompts that no page has received yet.
+    unsent: deque[Prompt] = field(default_factory=deque)
+    # By prompt id: the session that waits for the reply.
+    replies: dict[str, asyncio.Future[Reply]] = field(default_factory=dict)
     pages: deque[asyncio.Future[Prompt | None]] = field(default_factory=deque)
     last_asked: float = float("-inf")
 
@@ -40,45 +42,46 @@ class Room:
         return bool(self.pages) or clock - self.last_asked < STILL_LISTENING_SECONDS
 
     def offer(self, prompt: Prompt) -> None:
+        """Give a prompt to the page that has waited longest, or keep it for the next page."""
         while self.pages:
             page = self.pages.popleft()
             if not page.done():
                 page.set_result(prompt)
                 return
-        self.unseen.append(prompt)
+        self.unsent.append(prompt)
 
     def withdraw(self, id: str) -> None:
-        self.asked.pop(id, None)
-        self.unseen = deque(each for each in self.unseen if each["id"] != id)
+        self.replies.pop(id, None)
+        self.unsent = deque(each for each in self.unsent if each["id"] != id)
 
 
-def is_settled(waiting: asyncio.Future[Any]) -> bool:
-    """Whether it came at the very moment at which nobody was to wait any longer."""
+def has_result(waiting: asyncio.Future[Any]) -> bool:
+    """Return true if the result arrived at the same moment as the timeout or cancellation."""
     return waiting.done() and not waiting.cancelled()
 
 
-class Desk:
-    """The rooms of all users."""
+class PromptBoard:
+    """The prompts of all users."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._rooms: dict[str, Room] = {}
+        self._users: dict[str, UserPrompts] = {}
         self._recent: dict[str, deque[SyncSummary]] = {}
         self._ended = False
 
     async def ask(
         self, user: str, extension_id: str, context: dict[str, Any], seconds: float
     ) -> Reply:
-        """What a page replies within that time; None at once if no page is listening."""
-        room = self._rooms.get(user)
-        if room is None or self._ended or not room.is_listening(self._clock()):
+        """Return the reply of a page within that time; None at once if no page is listening."""
+        prompts = self._users.get(user)
+        if prompts is None or self._ended or not prompts.is_listening(self._clock()):
             return None
-        if len(room.asked) >= PROMPTS_PER_USER:
+        if len(prompts.replies) >= PROMPTS_PER_USER:
             return None
         id = secrets.token_hex(12)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        room.asked[id] = reply
-        room.offer(
+        prompts.replies[id] = reply
+        prompts.offer(
             {
                 "id": id,
                 "extension_id": extension_id,
@@ -91,61 +94,62 @@ class Desk:
             async with asyncio.timeout(seconds):
                 return await reply
         except TimeoutError:
-            return reply.result() if is_settled(reply) else None
+            return reply.result() if has_result(reply) else None
         finally:
-            room.withdraw(id)
+            prompts.withdraw(id)
 
     async def next_prompt(self, user: str, seconds: float) -> Prompt | None:
-        """The next session that waits for a reply, each given to one page."""
-        room = self._rooms.setdefault(user, Room())
-        if room.unseen:
-            return room.unseen.popleft()
+        """Return the next prompt, which no other page receives; None if there is none in time."""
+        prompts = self._users.setdefault(user, UserPrompts())
+        if prompts.unsent:
+            return prompts.unsent.popleft()
         if self._ended or not seconds:
-            room.last_asked = self._clock()
+            prompts.last_asked = self._clock()
             return None
-        while len(room.pages) >= PAGES_PER_USER:
-            oldest = room.pages.popleft()
+        while len(prompts.pages) >= PAGES_PER_USER:
+            oldest = prompts.pages.popleft()
             if not oldest.done():
                 oldest.set_result(None)
         page: asyncio.Future[Prompt | None] = asyncio.get_running_loop().create_future()
-        room.pages.append(page)
+        prompts.pages.append(page)
         try:
             async with asyncio.timeout(seconds):
                 return await page
         except TimeoutError:
-            return page.result() if is_settled(page) else None
+            return page.result() if has_result(page) else None
         except asyncio.CancelledError:
-            # The page hung up just when it was its turn.
-            if is_settled(page) and (prompt := page.result()) is not None:
-                room.offer(prompt)
+            # The page disconnected just when it was given a prompt: another page gets it.
+            if has_result(page) and (prompt := page.result()) is not None:
+                prompts.offer(prompt)
             raise
         finally:
-            room.last_asked = self._clock()
-            if page in room.pages:
-                room.pages.remove(page)
+            prompts.last_asked = self._clock()
+            if page in prompts.pages:
+                prompts.pages.remove(page)
 
     def listeners(self, user: str) -> int:
-        """How many pages are waiting at this moment."""
-        room = self._rooms.get(user)
-        return len(room.pages) if room is not None else 0
+        """Return the number of pages that are waiting at this moment."""
+        prompts = self._users.get(user)
+        return len(prompts.pages) if prompts is not None else 0
 
     def reply(self, user: str, id: str, reply: Reply) -> None:
-        room = self._rooms.get(user)
-        asked = room.asked.pop(id, None) if room is not None else None
-        if asked is None or asked.done():
+        """Pass a page's reply to the session that waits for it."""
+        prompts = self._users.get(user)
+        waiting = prompts.replies.pop(id, None) if prompts is not None else None
+        if waiting is None or waiting.done():
             raise PromptNotFound()
-        asked.set_result(reply)
+        waiting.set_result(reply)
 
     def end(self) -> None:
-        """Let all go: the server is about to stop."""
+        """Answer everything that waits with None: the server is about to stop."""
         self._ended = True
-        for room in self._rooms.values():
-            for waiting in (*room.pages, *room.asked.values()):
+        for prompts in self._users.values():
+            for waiting in (*prompts.pages, *prompts.replies.values()):
                 if not waiting.done():
                     waiting.set_result(None)
 
-    def note(self, user: str, sync: SyncSummary) -> None:
+    def add_sync(self, user: str, sync: SyncSummary) -> None:
         self._recent.setdefault(user, deque(maxlen=RECENT_SYNCS)).appendleft(sync)
 
-    def recent(self, user: str) -> list[SyncSummary]:
+    def recent_syncs(self, user: str) -> list[SyncSummary]:
         return list(self._recent.get(user, ()))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from valuetracker import names, values
-from valuetracker.bridge.prompts import Desk
+from valuetracker.bridge.prompts import PromptBoard
 from valuetracker.errors import (
     Compacted,
     InvalidAt,
@@ -317,7 +317,7 @@ class Service:
 
     settings: Settings
     users: Users
-    desk: Desk = field(default_factory=Desk)
+    prompts: PromptBoard = field(default_factory=PromptBoard)
     # Made on first use: most servers are never asked.
     documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
 
