@@ -1,7 +1,8 @@
 """
-Windows too short to hit by chance, made certain for tests.
+Failpoints: named points of the code at which a test makes the server fail.
 
-`VALUETRACKER_FAIL=after_commit:kill` ends the process the first time it gets there;
+They make moments testable that are too short to hit by chance.
+`VALUETRACKER_FAIL=after_commit:kill` kills the process the first time it reaches the point;
 `before_commit:raise:3` raises the third time. Unset, `reach` costs one comparison.
 """
 
@@ -14,13 +15,13 @@ POINTS = ("before_commit", "after_commit", "before_reply", "mid_migration", "mid
 
 
 class Failpoint:
-    """One named place and what is to happen there."""
+    """One named point, and the failure that happens there."""
 
     def __init__(self, description: str | None) -> None:
         point, _, rest = (description or "").partition(":")
         action, _, count = rest.partition(":")
         if point and point not in POINTS:
-            raise ValueError(f"VALUETRACKER_FAIL names no failpoint: {point}")
+            raise ValueError(f"VALUETRACKER_FAIL names an unknown failpoint: {point}")
         self._point = point
         self._kills = action == "kill"
         self._remaining = int(count or 1)

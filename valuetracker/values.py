@@ -1,9 +1,9 @@
 """
-What a value is: any JSON, kept as canonical JSON text.
+Values: any JSON, stored as canonical JSON text.
 
-`parse` turns a body into Python objects and refuses what could not be given back as it
-was sent; `canonical` turns one value into the text that is stored and later spliced into
-answers without being parsed again.
+`parse` turns a body into Python objects and refuses values that could not be returned
+exactly as they were sent. `canonical` turns one value into the text that is stored and
+later inserted into answers without being parsed again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ KEYS_PER_REQUEST = 10_000
 
 SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**64 - 1
-# Integers of up to 18 digits always fit; only a longer run of digits is worth a second,
-# slower look, and strings full of digits are rare enough not to matter. A regular expression
-# would take as long as parsing does; making all digits alike and searching for many does not.
+# Integers of up to 18 digits always fit. Only a body with a longer run of digits is parsed a
+# second time, more slowly; strings full of digits are rare enough not to matter. A regular
+# expression would take as long as parsing does; translating all digits to `0` and searching for
+# a run of them does not.
 DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 MANY_DIGITS = b"0" * 19
 
 
 def parse(body: bytes) -> Any:
-    """The JSON document in `body`, or a refusal that names what is wrong with it."""
+    """Return the JSON document in `body`, or raise an error that says what is wrong with it."""
     if not body:
         raise InvalidBody("A JSON body is required.")
     try:
@@ -47,11 +48,11 @@ def parse(body: bytes) -> Any:
 
 
 def _check_integers(body: bytes) -> None:
-    # orjson turns an integer beyond 64 bits into a float without a word. Python's own
-    # parser hands over the digits, so the refusal is exact. It recurses, but orjson has
-    # already read the document and it stops at 1,024 levels.
+    # orjson silently turns an integer beyond 64 bits into a float. Python's own parser
+    # passes the digits to `check`, so the comparison is exact. That parser recurses, but
+    # orjson has already parsed the document, and it allows 1,024 levels.
     def check(digits: str) -> int:
-        # int() refuses absurdly long runs; 21 digits are already too many.
+        # int() refuses very long runs of digits; 21 digits are already too many.
         if len(digits) > 21 or not SMALLEST_INTEGER <= int(digits) <= LARGEST_INTEGER:
             raise NumberOutOfRange()
         return 0
@@ -63,7 +64,7 @@ def _check_integers(body: bytes) -> None:
 
 
 def canonical(value: Any, largest: int = VALUE_BYTES) -> str:
-    """The text a value is stored as: its own key order, no blanks, exact numbers."""
+    """Return the text a value is stored as: its own key order, no blanks, exact numbers."""
     if isinstance(value, dict | list) and depth_exceeds(value, VALUE_DEPTH):
         raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
     text = orjson.dumps(value)
@@ -73,7 +74,7 @@ def canonical(value: Any, largest: int = VALUE_BYTES) -> str:
 
 
 def depth_exceeds(value: Any, limit: int) -> bool:
-    """Whether containers are nested deeper than `limit`; `[]` alone is one level."""
+    """Return true if containers are nested deeper than `limit`; `[]` alone is one level."""
     level = [value] if isinstance(value, dict | list) else []
     depth = 0
     while level:

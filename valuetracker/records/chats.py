@@ -11,7 +11,7 @@ from valuetracker.records.data import FullInstance, Values
 
 
 class Chat(TypedDict):
-    """A chat; `revision` is that of its latest change, with all that it holds."""
+    """A chat; `revision` is that of the latest change to the chat or its contents."""
 
     chatId: str
     parent: str | None
@@ -23,7 +23,7 @@ class Chat(TypedDict):
 
 
 class ChatState(TypedDict):
-    """All that a chat holds."""
+    """The whole contents of a chat."""
 
     chatId: str
     revision: int
@@ -39,21 +39,21 @@ class ChatState(TypedDict):
 
 
 class OpenedChat(ChatState):
-    """A chat as it is opened, and the session to write with."""
+    """The contents of an opened chat, and the session to write with."""
 
     session: str
     created: bool
 
 
 class SeriesSummary(TypedDict):
-    """The version of a series that is current, and how many there are."""
+    """The current version of a series, and the number of versions."""
 
     currentVersion: int | None
     count: int
 
 
 class OperationCounts(TypedDict):
-    """How many operations of a chat are under way."""
+    """The number of active operations of a chat, by status."""
 
     pending: int
     inProgress: int
@@ -61,7 +61,7 @@ class OperationCounts(TypedDict):
 
 
 class ChangedValue(TypedDict):
-    """A value a reconcile changed; `before` or `after` is absent where there was none."""
+    """A value that a reconcile changed; `before` or `after` is absent where there was none."""
 
     instanceId: str | None
     key: str
@@ -82,7 +82,7 @@ class ReplayConflict(TypedDict):
 
 
 class Reconciled(TypedDict):
-    """What came of a new chain; `dormant` and `revived` count the changes that flipped."""
+    """The result of a reconcile; `dormant` and `revived` count changes that became so."""
 
     revision: int
     dormant: int
@@ -94,7 +94,7 @@ class Reconciled(TypedDict):
 
 
 class Version(TypedDict):
-    """One version of a series, with whatever else it was given."""
+    """One version of a series, with the additional fields it was sent with."""
 
     version: int
     content: Any
@@ -109,46 +109,46 @@ class Series(TypedDict):
 
 
 class NewVersion(TypedDict):
-    """The number a version was given."""
+    """The number of the new version."""
 
     version: int
 
 
 class CurrentVersion(TypedDict):
-    """The version that is current now."""
+    """The current version."""
 
     currentVersion: int | None
 
 
 class VersionRemoved(TypedDict):
-    """It was removed; this one is current now."""
+    """Confirmation of the removal, and the version that is current now."""
 
     success: bool
     currentVersion: int | None
 
 
 class Cleared(TypedDict):
-    """How many versions were removed."""
+    """The number of removed versions."""
 
     clearedCount: int
 
 
 class Claimed(TypedDict):
-    """Which ids are the caller's to process, and which were taken."""
+    """The ids that the caller may process, and those that were claimed or processed before."""
 
     new: list[str]
     seen: list[str]
 
 
 class Processed(TypedDict):
-    """It counts as processed now; whether it did before."""
+    """The id is marked as processed; `already` says that it was before."""
 
     processed: bool
     already: bool
 
 
 class IsProcessed(TypedDict):
-    """Whether an id has been processed."""
+    """`processed` is true if the id is marked as processed."""
 
     processed: bool
 
@@ -160,7 +160,7 @@ class ProcessedIds(TypedDict):
 
 
 class Operation(TypedDict):
-    """A piece of work in progress."""
+    """A piece of work that waits or is in progress."""
 
     id: str
     type: str
@@ -175,14 +175,14 @@ class Operation(TypedDict):
 
 
 class Cleanup(TypedDict):
-    """The active operations that were removed because nobody had touched them."""
+    """The active operations that were removed because they were not updated for too long."""
 
     removedCount: int
     ids: list[str]
 
 
 class RowCounts(TypedDict):
-    """How many rows a chat has: keys of its own, instances, their keys, versions, ids."""
+    """The number of rows of a chat: its keys, instances, their keys, versions, processed ids."""
 
     data: int
     instances: int
@@ -192,7 +192,7 @@ class RowCounts(TypedDict):
 
 
 class CheckpointSummary(TypedDict):
-    """A checkpoint in short."""
+    """A summary of a checkpoint."""
 
     name: str
     status: str
@@ -212,20 +212,20 @@ class CheckpointListed(CheckpointSummary):
 
 
 class Checkpoint(CheckpointListed):
-    """A name for a revision of a chat, and the record it is checked by."""
+    """A named revision of a chat, and the state it is checked against."""
 
     state: Any
 
 
 class CheckpointWaiting(TypedDict):
-    """It will be made when the last operation has ended."""
+    """A checkpoint that is made when the last operation has ended."""
 
     name: str
     status: str
 
 
 class Validation(TypedDict):
-    """Whether a checkpoint agrees with the log; what merely differs is a warning."""
+    """The result of comparing a checkpoint with the log; tolerable differences are warnings."""
 
     success: bool
     validated: bool
@@ -234,7 +234,7 @@ class Validation(TypedDict):
 
 
 class CheckpointRestored(TypedDict):
-    """The report, the revision that led back, and how many values it changed."""
+    """The report, the revision of the restore, and the number of values it changed."""
 
     success: bool
     errors: list[str]
@@ -244,7 +244,7 @@ class CheckpointRestored(TypedDict):
 
 
 class Branch(TypedDict):
-    """A new chat, what it was made of, and the new ids of its instances by the old."""
+    """A new chat, its origin, and the new ids of its instances by the old ids."""
 
     chatId: str
     parent: str
@@ -254,7 +254,7 @@ class Branch(TypedDict):
 
 
 class Relative(TypedDict):
-    """A chat in a lineage, and where the branch left its parent."""
+    """A chat in a lineage, and the message or checkpoint at which it branched off."""
 
     chatId: str
     messageId: str | None
@@ -263,7 +263,7 @@ class Relative(TypedDict):
 
 
 class Lineage(TypedDict):
-    """What a chat is a branch of, nearest first, and the branches it has."""
+    """The chats that a chat branched off from, nearest first, and its own branches."""
 
     chatId: str
     ancestors: list[Relative]

@@ -11,7 +11,7 @@ Values = dict[str, Any]
 
 
 class Character(TypedDict):
-    """Whom values belong to."""
+    """A character: the owner of instances and their values."""
 
     id: str
     name: str | None
@@ -46,34 +46,34 @@ class FullCharacter(TypedDict):
 
 
 class Success(TypedDict):
-    """It was done."""
+    """Confirmation that the request succeeded."""
 
     success: bool
 
 
 class SuccessMessage(TypedDict):
-    """It was done, in words."""
+    """Confirmation that the request succeeded, with a message."""
 
     success: bool
     message: str
 
 
 class Deleted(TypedDict):
-    """How many instances were deleted."""
+    """The number of deleted instances."""
 
     success: bool
     deletedCount: int
 
 
 class Removed(TypedDict):
-    """How many keys were removed."""
+    """The number of removed keys."""
 
     success: bool
     removedCount: int
 
 
 class ValueSet(TypedDict):
-    """The key and the value it now has."""
+    """The key and its new value."""
 
     success: bool
     key: str
@@ -81,7 +81,7 @@ class ValueSet(TypedDict):
 
 
 class BatchAnswer(TypedDict):
-    """The revision the batch made, and what came of each operation, in order."""
+    """The revision of the batch, and the result of each batch operation, in order."""
 
     revision: int
     results: list[dict[str, Any]]

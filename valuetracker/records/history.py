@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 
 class Anchor(TypedDict):
-    """The place in a chat a change was made at."""
+    """The message and swipe that a change was made at."""
 
     messageId: str
     swipe: str
@@ -46,13 +46,13 @@ class Difference(TypedDict):
     key: str
     before: NotRequired[Any]
     after: NotRequired[Any]
-    # Over a chat: whose key it is; null is the chat's own.
+    # Between two revisions of a chat: the instance of the key; null for a key of the chat.
     instanceId: NotRequired[str | None]
     space: NotRequired[str]
 
 
 class Restored(TypedDict):
-    """The revision that led back, and how many values it changed."""
+    """The revision of the restore, and the number of values it changed."""
 
     revision: int
     changed: int
@@ -60,7 +60,7 @@ class Restored(TypedDict):
 
 
 class Compaction(TypedDict):
-    """The oldest revision that can be read now, and how many changes were folded."""
+    """The oldest revision that can be read now, and the number of compacted changes."""
 
     oldest: int
     removed: int
@@ -82,7 +82,7 @@ class FeedChange(TypedDict):
 
 
 class FeedEvent(TypedDict):
-    """One revision: everything that one request changed."""
+    """One revision: all changes of one request."""
 
     revision: int
     at: str

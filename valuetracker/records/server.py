@@ -8,13 +8,13 @@ from typing import Any, NotRequired, TypedDict
 
 
 class Pong(TypedDict):
-    """The echo of a ping."""
+    """The answer to a ping."""
 
     message: str
 
 
 class Health(TypedDict):
-    """What is running, and on what."""
+    """The version of the server, its engine, and how many databases it has."""
 
     status: str
     version: str
@@ -25,7 +25,7 @@ class Health(TypedDict):
 
 
 class PluginHealth(TypedDict):
-    """That the plugin is there, for a bridge to ask."""
+    """Confirmation that the plugin is running."""
 
     ok: bool
     plugin: str
@@ -33,7 +33,7 @@ class PluginHealth(TypedDict):
 
 
 class Limits(TypedDict):
-    """What one request may hold. Sizes are in bytes, lengths in characters."""
+    """The limits of requests and connections. Sizes are in bytes, lengths in characters."""
 
     bodyBytes: int
     valueBytes: int
@@ -89,7 +89,7 @@ class ExtensionSummary(TypedDict):
 
 
 class Error(TypedDict):
-    """What every refusal and failure looks like."""
+    """The body of every error."""
 
     error: str
     code: str

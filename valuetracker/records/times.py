@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """This moment as the API writes moments: ISO 8601, UTC, milliseconds, `Z`."""
-    # A fifth of the cost of going through `moment`, and paid by every write.
+    """Return the current time as the API writes it."""
+    # Every write calls this; it takes a fifth of the time of `moment(datetime.now(UTC))`.
     return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
