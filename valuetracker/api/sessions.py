@@ -112,7 +112,7 @@ async def sync_session(call: Call) -> SessionSync:
         body.get("dry_run", False),
     )
     sync = await exchange.run()
-    _prompts(call).add_sync(user_of(call), summary(sync))
+    _board(call).add_sync(user_of(call), summary(sync))
     returned = sync["received"].get("variables")
     if chat_id is not None and body.get("store") and sync["ok"] and isinstance(returned, dict):
         await _store_returned(call, chat_id, returned)
@@ -130,7 +130,7 @@ async def _store_returned(call: Call, chat_id: str, returned: dict[str, Any]) ->
 
 async def list_syncs(call: Call) -> RecentSyncs:
     """List the latest session syncs of this server, newest first."""
-    return {"items": _prompts(call).recent_syncs(user_of(call))}
+    return {"items": _board(call).recent_syncs(user_of(call))}
 
 
 async def take_session(call: Call) -> SessionAnswer:
@@ -152,7 +152,7 @@ async def take_session(call: Call) -> SessionAnswer:
         await call.write(data.merge_values, chat(session_id), values)
     seconds = call.query.get("timeout", body.get("timeout", DEFAULT_SECONDS))
     context.pop("extension_id", None)
-    reply = await _prompts(call).ask(user_of(call), call.extension_id, context, seconds)
+    reply = await _board(call).ask(user_of(call), call.extension_id, context, seconds)
     return {
         "ok": True,
         "reply": panel_reply(reply),
@@ -169,7 +169,7 @@ async def next_prompt(call: Call) -> PendingPrompt:
     """
     # A page that has left must not be given what another one could reply to.
     with call.service.users.waiting():
-        return {"prompt": await _prompts(call).next_prompt(user_of(call), call.query.get("wait", 0))}
+        return {"prompt": await _board(call).next_prompt(user_of(call), call.query.get("wait", 0))}
 
 
 async def reply_to_prompt(call: Call) -> ReplyTaken:
@@ -178,11 +178,11 @@ async def reply_to_prompt(call: Call) -> ReplyTaken:
 
     A reply that comes too late is `404`: nobody waits for it any more.
     """
-    _prompts(call).reply(user_of(call), call.body["id"], call.body["reply"])
+    _board(call).reply(user_of(call), call.body["id"], call.body["reply"])
     return {"ok": True}
 
 
-def _prompts(call: Call) -> PromptBoard:
+def _board(call: Call) -> PromptBoard:
     return call.service.prompts
 
 
