@@ -14,7 +14,7 @@ from tests.bridge.upstream import FakeSillyTavern, closed_port
 from tests.support.folders import tree
 from valuetracker import __version__
 from valuetracker.bridge.install.bundle import bundle_directory
-from valuetracker.bridge.install.status import read_manifest
+from valuetracker.bridge.install.manifests import read_manifest
 from valuetracker.settings import PREFIX
 
 

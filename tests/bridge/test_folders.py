@@ -12,7 +12,7 @@ from valuetracker.errors import NotWritable, SourceNotFound, SymlinkRefused
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:
-    with Folder.enter(tmp_path, ("a", "b"), create=True) as folder:
+    with Folder.open(tmp_path, ("a", "b"), create=True) as folder:
         folder.write("file", b"one")
         folder.write("file", b"two")
 
@@ -24,7 +24,7 @@ def test_a_file_is_written_and_read(tmp_path: Path) -> None:
 
 def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
-    with Folder.enter(tmp_path) as folder, (tmp_path / "file").open("rb") as reader:
+    with Folder.open(tmp_path) as folder, (tmp_path / "file").open("rb") as reader:
         folder.write("file", b"new")
 
         assert reader.read() == b"old"
@@ -33,7 +33,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
 
 def test_a_file_that_is_there_is_not_replaced_if_it_must_not_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
-    with Folder.enter(tmp_path) as folder:
+    with Folder.open(tmp_path) as folder:
         with pytest.raises(FileExistsError):
             folder.write("file", b"new", replace=False)
         folder.write("other", b"new", replace=False)
@@ -52,7 +52,7 @@ def test_nothing_is_done_through_a_link(tmp_path: Path) -> None:
     (root / "file").symlink_to(outside / "file")
     (root / "nowhere").symlink_to(tmp_path / "nothing")
 
-    with Folder.enter(root) as folder:
+    with Folder.open(root) as folder:
         for name in ("file", "nowhere"):
             with pytest.raises(SymlinkRefused):
                 folder.write(name, b"ours")
@@ -73,7 +73,7 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (root / "inner").mkdir(parents=True)
     outside.mkdir()
 
-    with Folder.enter(root, ("inner",)) as folder:
+    with Folder.open(root, ("inner",)) as folder:
         (root / "inner").rename(root / "moved")
         (root / "inner").symlink_to(outside)
         folder.write("file", b"ours")
@@ -85,7 +85,7 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with Folder.enter(tmp_path) as folder, pytest.raises(NotWritable):
+    with Folder.open(tmp_path) as folder, pytest.raises(NotWritable):
         folder.read("pipe")
 
 
@@ -94,7 +94,7 @@ def test_a_folder_goes_only_when_it_is_empty(tmp_path: Path) -> None:
     (tmp_path / "full/file").write_bytes(b"")
     (tmp_path / "empty").mkdir()
 
-    with Folder.enter(tmp_path) as folder:
+    with Folder.open(tmp_path) as folder:
         gone = [folder.remove_folder(name) for name in ("full", "empty", "absent")]
 
     assert gone == [False, True, False]
@@ -102,17 +102,17 @@ def test_a_folder_goes_only_when_it_is_empty(tmp_path: Path) -> None:
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
-        Folder.enter(tmp_path / "nothing")
+        Folder.open(tmp_path / "nothing")
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     for _ in range(20):
-        with Folder.enter(tmp_path, ("a", "b", "c"), create=True) as folder:
+        with Folder.open(tmp_path, ("a", "b", "c"), create=True) as folder:
             folder.write("file", b"x")
             list(folder.files())
         with pytest.raises(FileNotFoundError):
-            Folder.enter(tmp_path, ("a", "absent"))
+            Folder.open(tmp_path, ("a", "absent"))
 
     assert len(os.listdir("/proc/self/fd")) == before

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from valuetracker.api.sillytavern import configured, user_of
-from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneWish, remove_lorebook
+from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneRequest, remove_lorebook
 from valuetracker.bridge.lorebooks import clone_lorebook as clone_world
 from valuetracker.bridge.records import LorebookClone
 from valuetracker.errors import (
@@ -42,11 +42,13 @@ async def clone_lorebook(call: Call) -> LorebookClone:
     `displayIndex` stay; an entry without one gets its old uid, which is where SillyTavern
     showed it. `as` is the name of the copy.
     """
-    wish = CloneWish(call.path["lorebook"], call.body.get("as"), call.body.get("uids", REGENERATE))
-    return await asyncio.to_thread(clone_world, configured(call), user_of(call), wish)
+    clone = CloneRequest(
+        call.path["lorebook"], call.body.get("as"), call.body.get("uids", REGENERATE)
+    )
+    return await asyncio.to_thread(clone_world, configured(call), user_of(call), clone)
 
 
-async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneWish) -> Written:
+async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneRequest) -> Written:
     """
     Make a checkpoint, and the copy before it: there is never one without its copy.
 
@@ -87,13 +89,13 @@ def _parse_uids(value: Any) -> str:
     return str(value)
 
 
-def _parse_lorebook(value: Any) -> CloneWish:
+def _parse_lorebook(value: Any) -> CloneRequest:
     if isinstance(value, str):
-        return CloneWish(LOREBOOK_NAME.parse(value))
+        return CloneRequest(LOREBOOK_NAME.parse(value))
     if not isinstance(value, dict) or "name" not in value:
         raise InvalidBody("`lorebook` must be a name, or an object with a `name`.")
     name, as_name = value["name"], value.get("as")
-    return CloneWish(
+    return CloneRequest(
         LOREBOOK_NAME.parse(name),
         LOREBOOK_NAME.parse(as_name) if as_name is not None else None,
         UIDS.parse(value.get("uids", REGENERATE)),

@@ -1,7 +1,7 @@
 """
-What talks to a SillyTavern install: its folders, its HTTP, its world files.
+The bridge to a SillyTavern installation: its folders, its HTTP routes, its lorebooks.
 
-Knows nothing of databases. Every path that is written lies in a configured root and is
-reached through no symbolic link (see `folders`); every address that is fetched is loopback
-or configured (see `origins`). DESIGN.md says why it is as it is.
+The bridge knows nothing of databases. It writes only inside configured roots and follows no
+symbolic link (see `folders`). It fetches only loopback and configured addresses (see
+`origins`). DESIGN.md gives the reasons.
 """

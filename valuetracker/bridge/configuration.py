@@ -1,5 +1,5 @@
 """
-What the bridge was told: by the settings, and by the environment it runs in.
+The configuration of the bridge, from the settings and the environment.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Not those of `Path`, which fail where one may not look.
+# Not those of `Path`, which fail where the permission to look is missing.
 from os.path import isdir, isfile
 from pathlib import Path
 
 from valuetracker.settings import Settings
 
-# The same folder may be named in the environment under either name; ours wins.
+# Either variable may name the same folder; ours is used if both are set.
 EXTENSIONS_DIR_VARIABLES = ("VALUETRACKER_ST_EXTENSIONS_DIR", "COMFYVN_ST_EXTENSIONS_DIR")
 ROOT_VARIABLE = "SILLYTAVERN_PATH"
 
-# Where things lie in a SillyTavern.
+# Paths inside a SillyTavern.
 EXTENSION_NAME = "valuetracker"
 EXTENSIONS = Path("public", "scripts", "extensions", "third-party")
 PLUGIN = Path("plugins", EXTENSION_NAME)
@@ -26,31 +26,31 @@ PLUGIN = Path("plugins", EXTENSION_NAME)
 
 @dataclass(frozen=True)
 class Configuration:
-    """Settings and environment, as the bridge reads them."""
+    """The settings and environment variables that the bridge uses."""
 
     enabled: bool
     base_url: str
     plugin_base: str
     allowed_origins: tuple[str, ...]
     token: str
-    # Folders of extensions: said by a flag, or in the environment.
+    # Folders of extensions, from a flag and from the environment.
     extensions_dir: Path | None
     env_extensions_dir: Path | None
-    # SillyTavern's own folders: said by a flag, in the environment, or where it usually is.
+    # SillyTavern's own folders, from a flag, from the environment, and its usual location.
     st_roots: tuple[Path, ...]
     env_root: Path | None
     default_root: Path
     data_root: Path | None
 
     def sillytaverns(self) -> list[Path]:
-        """The SillyTavern folders that are known, the likeliest first."""
+        """Return the SillyTavern folders that are known, the most likely first."""
         named = [self.extensions_dir, self.env_extensions_dir]
         owners = [owner for each in named if each is not None and (owner := sillytavern_of(each))]
         given = [*self.st_roots, *owners, *([self.env_root] if self.env_root else [])]
         return list(dict.fromkeys([*given, self.default_root]))
 
     def roots(self) -> list[Path]:
-        """The folders that may be written in, and nothing outside them."""
+        """Return the folders that the bridge may write in; it writes nowhere else."""
         named = [self.extensions_dir, self.env_extensions_dir]
         return list(dict.fromkeys([*self.sillytaverns(), *(each for each in named if each)]))
 
@@ -65,7 +65,7 @@ def configuration(settings: Settings, environment: Mapping[str, str] = os.enviro
         plugin_base=settings.st_plugin_base,
         allowed_origins=tuple(settings.st_allow_origin),
         token=settings.st_token,
-        # What the flag is not given for comes from the same variable.
+        # Without a flag the setting has the value of the same variable.
         extensions_dir=from_settings if from_settings != from_environment else None,
         env_extensions_dir=from_environment,
         st_roots=tuple(each for root in settings.st_root if (each := folder(str(root)))),
@@ -76,7 +76,7 @@ def configuration(settings: Settings, environment: Mapping[str, str] = os.enviro
 
 
 def folder(text: str) -> Path | None:
-    """An absolute path, without looking at the disk; none for no text."""
+    """Return an absolute path, without reading the disk; None for an empty text."""
     return Path(os.path.abspath(os.path.expanduser(text))) if text.strip() else None
 
 
@@ -85,7 +85,7 @@ def is_sillytavern(path: Path) -> bool:
 
 
 def sillytavern_of(path: Path) -> Path | None:
-    """The SillyTavern that a folder of extensions belongs to, if that can be told."""
+    """Return the SillyTavern that a folder of extensions belongs to, if it can be found."""
     for each in (path, *path.parents):
         if is_sillytavern(each):
             return each

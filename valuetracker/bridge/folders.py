@@ -1,11 +1,10 @@
 """
-Folders that are read and written through no symbolic link.
+Folders that are read and written without following symbolic links.
 
-A path is walked one name at a time, each opened relative to the one before it and never
-followed if it is a link, so there is no moment at which somebody could put one in between.
-Where the system cannot open relative to a folder (Windows), each name is looked at first.
-A file comes into being under another name and is then renamed: whoever reads it sees the
-old one or the new one.
+A path is opened one name at a time, each relative to the folder before it, and a link is
+never followed. So nobody can insert a link between a check and the write. Where the system
+cannot open relative to a folder (Windows), each name is checked first. A file is written
+under a temporary name and then renamed, so a reader finds the old content or the new one.
 """
 
 from __future__ import annotations
@@ -28,30 +27,30 @@ from valuetracker.errors import (
 )
 
 FILE_BYTES = 64 * 1024 * 1024
-# Where one can open relative to a folder that is open.
+# True where the system can open relative to an open folder.
 RELATIVE = os.open in os.supports_dir_fd
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# A pipe under the name of a file must not make anybody wait for its other end.
+# Non-blocking: to open a pipe would wait for a process at its other end.
 READ = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
-# How file systems without second names for a file say so.
+# The errors of file systems that have no hard links.
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY
 
 
 class Folder:
-    """An open folder. Use it as a context manager; what it gives must be closed as well."""
+    """An open folder. Use it, and every child it returns, as a context manager."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path = path
         self._descriptor = descriptor
 
     @classmethod
-    def enter(cls, root: Path, names: tuple[str, ...] = (), create: bool = False) -> Folder:
-        """The folder below a root that these names lead to; the root itself may be a link."""
+    def open(cls, root: Path, names: tuple[str, ...] = (), create: bool = False) -> Folder:
+        """Open the folder that these names lead to from a root; the root itself may be a link."""
         try:
-            with reported(root):
+            with translating_errors(root):
                 descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY) if RELATIVE else None
                 if not RELATIVE and not root.is_dir():
                     raise FileNotFoundError(errno.ENOENT, "no such folder")
@@ -76,7 +75,7 @@ class Folder:
             os.close(self._descriptor)
             self._descriptor = None
 
-    # Each call is given a name and, where possible, the open folder it is relative to.
+    # Each system call gets a name and, where possible, the open folder it is relative to.
 
     def _at(self, name: str) -> Path | str:
         assert name not in ("", ".", "..")
@@ -96,7 +95,7 @@ class Folder:
             raise SymlinkRefused(f"{self.path / name} is a symbolic link.")
 
     def child(self, name: str, create: bool = False) -> Folder:
-        with reported(self.path / name):
+        with translating_errors(self.path / name):
             self._refuse_link(name)
             if create:
                 try:
@@ -111,20 +110,20 @@ class Folder:
             return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
 
     def has(self, name: str) -> bool:
-        with reported(self.path / name):
+        with translating_errors(self.path / name):
             return self._stat(name) is not None
 
     def names(self) -> list[str]:
-        with reported(self.path):
+        with translating_errors(self.path):
             return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
 
     def is_folder(self, name: str) -> bool:
-        with reported(self.path / name):
+        with translating_errors(self.path / name):
             found = self._stat(name)
             return found is not None and stat.S_ISDIR(found.st_mode)
 
     def files(self, above: str = "") -> Iterator[tuple[str, bytes]]:
-        """All files below with their bytes, in order; hidden names and links are no part."""
+        """Yield all files below with their bytes, in order. Skip hidden names, refuse links."""
         for name in self.names():
             if name.startswith("."):
                 continue
@@ -138,8 +137,8 @@ class Folder:
                     yield above + name, content
 
     def read(self, name: str, follow: bool = False) -> bytes | None:
-        """What a file holds; None if there is none. A link is refused unless it is followed."""
-        with reported(self.path / name):
+        """Return the content of a file, None if there is none; refuse a link unless `follow`."""
+        with translating_errors(self.path / name):
             if not follow:
                 self._refuse_link(name)
             flags = READ & ~NO_FOLLOW if follow else READ
@@ -154,8 +153,8 @@ class Folder:
                 return file.read(FILE_BYTES)
 
     def write(self, name: str, content: bytes, replace: bool = True) -> None:
-        """A file with these bytes, all of them or the file as it was."""
-        with reported(self.path / name):
+        """Write a file completely, or leave it as it was."""
+        with translating_errors(self.path / name):
             self._refuse_link(name)
             if self.is_folder(name):
                 raise NotWritable(f"{self.path / name} is a folder.")
@@ -176,7 +175,7 @@ class Folder:
         if replace:
             os.replace(source, target, src_dir_fd=at, dst_dir_fd=at)
         elif RELATIVE:
-            # A rename would replace what came into being meanwhile; a second name does not.
+            # A rename would replace a file that was created meanwhile; a hard link does not.
             try:
                 os.link(source, target, src_dir_fd=at, dst_dir_fd=at)
             except OSError as error:
@@ -192,15 +191,15 @@ class Folder:
             os.rename(source, target)
 
     def remove(self, name: str) -> None:
-        with reported(self.path / name):
+        with translating_errors(self.path / name):
             try:
                 os.unlink(self._at(name), dir_fd=self._descriptor)
             except FileNotFoundError:
                 return
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if nothing is in it."""
-        with reported(self.path / name):
+        """Remove a folder if it is empty; return false if it is not."""
+        with translating_errors(self.path / name):
             try:
                 os.rmdir(self._at(name), dir_fd=self._descriptor)
             except OSError as error:
@@ -211,8 +210,8 @@ class Folder:
 
 
 @contextmanager
-def reported(path: Path) -> Iterator[None]:
-    """What the system refuses, as errors of ours; that something is not there stays as it is."""
+def translating_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the system into ours, except that a file is missing or exists already."""
     try:
         yield
     except ValueTrackerError:

@@ -1,5 +1,5 @@
 """
-Whether SillyTavern and the plugin in it are there, and whether all are of one version.
+The health of the bridge: probes SillyTavern and its plugin, and compares their versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from valuetracker.bridge.records import (
 from valuetracker.bridge.upstream import CSRF_PATH, Answer, Upstream
 from valuetracker.errors import OriginNotAllowed, UpstreamFailed
 
-WANTS_LOGIN = (401, 403)
+LOGIN_REQUIRED = (401, 403)
 
 
 async def probe_health(
@@ -34,11 +34,11 @@ async def probe_health(
     seconds: float = 3.0,
     through_plugin: bool = False,
 ) -> BridgeHealth:
-    """What is there; `through_plugin` if the plugin itself has passed the question on."""
+    """Probe SillyTavern and the plugin; `through_plugin` if the plugin forwarded this request."""
     base_url = base_url if base_url is not None else configuration.base_url
     plugin_base = plugin_base if plugin_base is not None else configuration.plugin_base
     origin = allowed_origin(base_url, configuration)
-    paths, extension = await asyncio.to_thread(_look, configuration)
+    paths, extension = await asyncio.to_thread(_read_folders, configuration)
     installed = extension["plugin"]["destination_package"]
     ping: Probe | None = None
     plugin: PluginProbe | None = None
@@ -47,9 +47,9 @@ async def probe_health(
         ping, plugin = await asyncio.gather(
             _ping(origin, token, seconds), probe_plugin(origin, plugin_base, token, seconds)
         )
-    if plugin is not None and through_plugin and plugin["status_code"] in WANTS_LOGIN:
-        # SillyTavern has accounts, and shows a plugin to nobody without one. This one is there:
-        # it asks, and what would have answered is this server.
+    if plugin is not None and through_plugin and plugin["status_code"] in LOGIN_REQUIRED:
+        # SillyTavern requires a login before it forwards to a plugin. The plugin is running,
+        # because it forwarded this request, and this server would have given its answer.
         plugin = {
             **plugin,
             "ok": True,
@@ -86,7 +86,7 @@ async def probe_health(
     }
 
 
-def _look(configuration: Configuration) -> tuple[BridgePaths, ExtensionStatus]:
+def _read_folders(configuration: Configuration) -> tuple[BridgePaths, ExtensionStatus]:
     paths = resolve_paths(configuration)
     return paths_record(paths), extension_status(paths)
 
@@ -97,18 +97,18 @@ async def _ping(origin: Origin, token: str, seconds: float) -> Probe:
 
 
 async def probe_plugin(origin: Origin, plugin_base: str, token: str, seconds: float) -> PluginProbe:
-    """What the plugin says of itself, if it is there and says that it is well."""
+    """Ask the plugin for its health, name and version."""
     probe, answer = await _probe(origin, plugin_base + "/health", token, seconds)
     plugin: PluginProbe = {**probe, "plugin": None, "version": None}
     if answer is None or not probe["ok"]:
         return plugin
     try:
-        told = answer.document()
+        document = answer.document()
     except UpstreamFailed as error:
         return {**plugin, "ok": False, "error": error.message}
-    if not isinstance(told, dict) or told.get("ok") is not True:
-        return {**plugin, "ok": False, "error": "The plugin does not say that it is well."}
-    name, version = told.get("plugin"), told.get("version")
+    if not isinstance(document, dict) or document.get("ok") is not True:
+        return {**plugin, "ok": False, "error": "The plugin does not report that it is healthy."}
+    name, version = document.get("plugin"), document.get("version")
     plugin["plugin"] = name if isinstance(name, str) else None
     plugin["version"] = version if isinstance(version, str) else None
     return plugin
@@ -124,7 +124,7 @@ async def _probe(
         async with Upstream(origin, token, seconds) as upstream:
             answer = await upstream.fetch("GET", path)
         if not answer.is_success:
-            error = f"It answered {answer.status}."
+            error = f"The status of the answer is {answer.status}."
     except (UpstreamFailed, OriginNotAllowed) as failure:
         error = failure.message
     return {

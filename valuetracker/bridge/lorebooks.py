@@ -1,10 +1,10 @@
 """
-Lorebooks: SillyTavern's world files, copied whole.
+Lorebooks: copies of SillyTavern's world files.
 
-Everything is copied, what extensions keep in entries of their own included (`_registry_*`,
-`__index_*`, `__operation_queue`), because a copy that lacks some of it is of no moment in
-the story. New uids are given so that a copy and its original are never taken for one
-another; whatever refers to an entry by its uid then says the new one.
+The whole file is copied, with the entries that extensions use for themselves (`_registry_*`,
+`__index_*`, `__operation_queue`), because a partial copy would match no moment of the story.
+Entries get new uids, so that nobody confuses a copy with its original; references to an
+entry's uid are changed as well.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from valuetracker.errors import (
 
 REGISTRY = "_registry_"
 KEEP, REGENERATE = "keep", "regenerate"
-# Numbers of JavaScript are exact to a little above this.
+# JavaScript's numbers are exact up to a little above this.
 LARGEST_UID = 2**52
-# As SillyTavern itself writes them.
+# The indentation that SillyTavern writes.
 INDENT = 4
 
 World = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class CloneWish:
-    """Which lorebook is to be copied, under which name, and with which uids."""
+class CloneRequest:
+    """The lorebook to copy, the name of the copy, and the choice of uids."""
 
     name: str
     as_name: str | None = None
@@ -47,29 +47,29 @@ class CloneWish:
 
 
 def worlds_folder(configuration: Configuration, user: str) -> tuple[Path, tuple[str, ...]]:
-    """A root, and the way from it to where a user's lorebooks lie."""
-    way = (user, "worlds")
+    """Return a root, and the names from the root to the folder of a user's lorebooks."""
+    names = (user, "worlds")
     if configuration.data_root is not None:
-        return configuration.data_root, way
+        return configuration.data_root, names
     for root in configuration.sillytaverns():
         if isdir(root / "data"):
-            return root / "data", way
+            return root / "data", names
     raise LorebookNotFound(
-        "It is not known where SillyTavern keeps its data.",
+        "SillyTavern's data folder is not known.",
         hint="Name the folder with `--st-data-root`.",
     )
 
 
-def clone_lorebook(configuration: Configuration, user: str, wish: CloneWish) -> LorebookClone:
-    """Copy a lorebook to a new file, all of it or nothing."""
-    root, way = worlds_folder(configuration, user)
+def clone_lorebook(configuration: Configuration, user: str, request: CloneRequest) -> LorebookClone:
+    """Copy a lorebook to a new file, completely or not at all."""
+    root, names = worlds_folder(configuration, user)
     try:
-        with Folder.enter(root, way) as folder:
-            text = folder.read(f"{wish.name}.json")
+        with Folder.open(root, names) as folder:
+            text = folder.read(f"{request.name}.json")
             if text is None:
-                raise LorebookNotFound(f"There is no lorebook {wish.name}.")
-            clone, uids, warnings = cloned(parse_world(text), wish.uids)
-            name = wish.as_name or _free_name(folder, wish.name)
+                raise LorebookNotFound(f"There is no lorebook {request.name}.")
+            clone, uids, warnings = cloned(parse_world(text), request.uids)
+            name = request.as_name or _free_name(folder, request.name)
             written = _serialise(clone)
             count = len(parse_world(text)["entries"])
             if len(parse_world(written)["entries"]) != count:
@@ -77,11 +77,11 @@ def clone_lorebook(configuration: Configuration, user: str, wish: CloneWish) -> 
             try:
                 folder.write(f"{name}.json", written, replace=False)
             except FileExistsError:
-                raise LorebookExists(f"There is a lorebook {name} already.") from None
+                raise LorebookExists(f"A lorebook {name} exists already.") from None
     except (FileNotFoundError, SourceNotFound):
-        raise LorebookNotFound(f"There is no lorebook {wish.name}.") from None
+        raise LorebookNotFound(f"There is no lorebook {request.name}.") from None
     return {
-        "source": wish.name,
+        "source": request.name,
         "name": name,
         "entries": count,
         "uids": {str(old): new for old, new in uids.items()},
@@ -90,9 +90,9 @@ def clone_lorebook(configuration: Configuration, user: str, wish: CloneWish) -> 
 
 
 def remove_lorebook(configuration: Configuration, user: str, name: str) -> None:
-    """Take a copy back that turned out not to be needed."""
-    root, way = worlds_folder(configuration, user)
-    with Folder.enter(root, way) as folder:
+    """Remove a copy that is not needed after all."""
+    root, names = worlds_folder(configuration, user)
+    with Folder.open(root, names) as folder:
         folder.remove(f"{name}.json")
 
 
@@ -107,7 +107,7 @@ def _free_name(folder: Folder, name: str) -> str:
 
 
 def parse_world(text: bytes) -> World:
-    """A world file; refused if it is not whole."""
+    """Return the content of a world file; refuse a damaged one."""
     try:
         world = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -121,19 +121,19 @@ def parse_world(text: bytes) -> World:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _serialise(world: World) -> bytes:
     try:
         return json.dumps(world, indent=INDENT, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair can only be written as an escape.
+        # Half of a surrogate pair can only be written as an escape.
         return json.dumps(world, indent=INDENT).encode()
 
 
 def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
-    """The world with new uids, those by the old, and what could not be carried over."""
+    """Return the world with new uids, the new uids by the old ones, and warnings."""
     clone = copy.deepcopy(world)
     if uids == KEEP:
         return clone, {}, []
@@ -142,7 +142,7 @@ def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
     warnings: list[str] = []
     for key, entry in clone["entries"].items():
         old = entry.get("uid", _number(key))
-        # Without one SillyTavern shows an entry by its uid; it is to stay where it was.
+        # SillyTavern sorts an entry without displayIndex by its uid; keep its position.
         if entry.get("displayIndex") is None and old is not None:
             entry["displayIndex"] = old
         entry["uid"] = given[key]
@@ -150,21 +150,21 @@ def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
     renamed = _renamed(world["entries"], given)
     for entry in entries.values():
         if str(entry.get("comment", "")).startswith(REGISTRY):
-            warnings += _carry_over(entry, renamed)
+            warnings += _update_registry(entry, renamed)
     clone["entries"] = entries
     _rename_original(clone, renamed)
     return clone, renamed, warnings
 
 
 def _new_uids(entries: World) -> dict[str, int]:
-    """A new uid for each key, in the order in which JavaScript would list the keys."""
+    """Return a new uid for each key, in the order in which JavaScript lists the keys."""
     numbers = [number for key in entries if (number := _number(key)) is not None]
     uids = [each["uid"] for each in entries.values() if isinstance(each.get("uid"), int)]
     used = [each for each in (*numbers, *uids) if each < LARGEST_UID]
     first = max(int(time.time() * 1000), *used, 0) + 1
     numeric = sorted((key for key in entries if _number(key) is not None), key=int)
     others = [key for key in entries if _number(key) is None]
-    return {key: first + place for place, key in enumerate([*numeric, *others])}
+    return {key: first + index for index, key in enumerate([*numeric, *others])}
 
 
 def _number(key: str) -> int | None:
@@ -172,7 +172,7 @@ def _number(key: str) -> int | None:
 
 
 def _renamed(entries: World, given: dict[str, int]) -> dict[Any, int]:
-    """New uids by the old, which an entry says itself and else its key."""
+    """Return the new uids by the old ones. An entry without `uid` has its key as uid."""
     renamed: dict[Any, int] = {}
     for key, entry in entries.items():
         own = entry.get("uid", _number(key))
@@ -181,8 +181,8 @@ def _renamed(entries: World, given: dict[str, int]) -> dict[Any, int]:
     return renamed
 
 
-def _carry_over(entry: World, renamed: dict[Any, int]) -> list[str]:
-    """Let a registry name the new uids; one that cannot be read stays as it is."""
+def _update_registry(entry: World, renamed: dict[Any, int]) -> list[str]:
+    """Write the new uids into a registry; return a warning if it cannot be read."""
     content = entry.get("content")
     try:
         document = json.loads(content) if isinstance(content, str) else None
@@ -198,7 +198,7 @@ def _carry_over(entry: World, renamed: dict[Any, int]) -> list[str]:
 
 
 def _layout(content: str) -> dict[str, Any]:
-    """As the extension wrote it: on many lines, or on one."""
+    """Return the format options that match the extension's: several lines, or one."""
     return {"indent": 2} if "\n" in content.strip() else {"separators": (",", ":")}
 
 
@@ -224,7 +224,7 @@ def _new_uid(uid: Any, renamed: dict[Any, int]) -> Any:
 
 
 def _rename_original(clone: World, renamed: dict[Any, int]) -> None:
-    """An imported book keeps its original beside it, whose entries are found by uid."""
+    """Change the uids in `originalData`, the source that an imported lorebook keeps."""
     original = clone.get("originalData")
     entries = original.get("entries") if isinstance(original, dict) else None
     for entry in entries if isinstance(entries, list) else []:

@@ -1,9 +1,9 @@
 """
-Which addresses may be fetched: loopback, and the origins that were configured.
+The origins that may be fetched: loopback, and the configured ones.
 
-An origin is parsed strictly and compared as a whole. What a lenient parser would make
-something of (a user name, an address written as one number, an IPv4 address in IPv6's
-clothes) is refused as it stands.
+An origin is parsed strictly and compared as a whole. Forms that only a lenient parser
+accepts (a user name, an address written as one number, an IPv4 address mapped into IPv6) are
+refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ORIGIN = re.compile(
     r"(?::(?P<port>[1-9][0-9]{0,4}))?/?\Z"
 )
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-# Whoever resolves names takes these for addresses: 127.1, 0x7f000001, 017700000001.
+# Resolvers read these as addresses: 127.1, 0x7f000001, 017700000001.
 NUMERIC = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")
 PORTS = {"http": 80, "https": 443}
 
@@ -52,7 +52,7 @@ class Origin:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it can only be this machine; of a name that is still to be looked up."""
+        """True if the host is this machine. A name must still be looked up (see `upstream`)."""
         if self.address is not None:
             return self.address.is_loopback
         return self.is_local_name
@@ -63,7 +63,7 @@ class Origin:
 
 
 def parse_origin(text: str) -> Origin | None:
-    """The origin that a text is, if it is nothing but one."""
+    """Return the origin that a text names; None if the text is not exactly an origin."""
     match = ORIGIN.match(text.lower())
     if match is None or not text.isascii():
         return None
@@ -88,7 +88,7 @@ def parse_origin(text: str) -> Origin | None:
 
 
 def allowed_origin(text: str, configuration: Configuration) -> Origin:
-    """The origin, if it may be fetched."""
+    """Return the origin, or refuse it if it may not be fetched."""
     origin = parse_origin(text)
     if origin is not None:
         configured = (configuration.base_url, *configuration.allowed_origins)
@@ -96,6 +96,6 @@ def allowed_origin(text: str, configuration: Configuration) -> Origin:
             return origin
     raise OriginNotAllowed(
         "Only loopback and configured origins are fetched.",
-        hint="Give an origin such as http://127.0.0.1:8000, or have it allowed with "
+        hint="Send an origin such as http://127.0.0.1:8000, or allow yours with "
         "`--st-allow-origin`.",
     )

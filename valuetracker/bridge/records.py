@@ -1,5 +1,5 @@
 """
-What the bridge's routes answer with, as it stands on the wire: here, in snake_case.
+The records that the bridge's routes answer with. Unlike the others they are in snake_case.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 
 class Resolution(TypedDict):
-    """One place where the extension may belong; null where nothing was said."""
+    """One folder that the extension may be copied to; null if the setting is not set."""
 
     source: str
     candidate: str | None
@@ -17,7 +17,7 @@ class Resolution(TypedDict):
 
 
 class BridgeConfig(TypedDict):
-    """How the bridge is configured; of a token only that there is one."""
+    """The configuration of the bridge; it shows that there is a token, not the token."""
 
     enabled: bool
     base_url: str
@@ -39,7 +39,7 @@ class ManifestInfo(TypedDict):
 
 
 class WatchPath(TypedDict):
-    """A place worth watching for changes."""
+    """A path to watch for changes."""
 
     path: str
     purpose: str
@@ -55,7 +55,7 @@ class PluginSource(TypedDict):
 
 
 class PluginStatus(TypedDict):
-    """The bundled plugin beside the one that is installed."""
+    """A comparison of the bundled plugin with the installed one."""
 
     source: PluginSource
     destination: str | None
@@ -68,7 +68,7 @@ class PluginStatus(TypedDict):
 
 
 class ExtensionStatus(TypedDict):
-    """What is bundled beside what is installed; `needs_sync` is the extension's."""
+    """A comparison of bundled and installed files; `needs_sync` is about the extension."""
 
     needs_sync: bool
     extension_needs_sync: bool
@@ -83,7 +83,7 @@ class ExtensionStatus(TypedDict):
 
 
 class BridgePaths(TypedDict):
-    """Where the extension comes from and where it goes, and why there."""
+    """The folder the extension comes from, the folder it goes to, and how it was chosen."""
 
     extension_name: str
     source_dir: str
@@ -102,14 +102,14 @@ class BridgePaths(TypedDict):
 
 
 class CopyAction(TypedDict):
-    """One thing that was done, or would be: `mkdir`, `create`, `update` or `skip`."""
+    """One action, done or (in a dry run) planned: `mkdir`, `create`, `update` or `skip`."""
 
     action: str
     path: str
 
 
 class ExtensionSync(TypedDict):
-    """What came of copying the plugin and the extension."""
+    """The result of copying the plugin and the extension."""
 
     source: str
     destination: str
@@ -125,7 +125,7 @@ class ExtensionSync(TypedDict):
 
 
 class Probe(TypedDict):
-    """One request that was made; `status_code` is null if there was no answer."""
+    """One request to SillyTavern; `status_code` is null if there was no answer."""
 
     ok: bool
     status_code: int | None
@@ -135,7 +135,7 @@ class Probe(TypedDict):
 
 
 class PluginProbe(Probe):
-    """What the plugin inside SillyTavern says of itself."""
+    """The health, name and version that the plugin inside SillyTavern reports."""
 
     plugin: str | None
     version: str | None
@@ -150,7 +150,7 @@ class ExtensionVersions(TypedDict):
 
 
 class PluginVersions(TypedDict):
-    """Versions of the plugin: what comes with us, what is installed, what is running."""
+    """Versions of the plugin: bundled, installed and running."""
 
     bundled: str | None
     installed: str | None
@@ -159,7 +159,7 @@ class PluginVersions(TypedDict):
 
 
 class BridgeVersions(TypedDict):
-    """Versions, side by side."""
+    """The versions of the extension and the plugin."""
 
     extension: ExtensionVersions
     plugin: PluginVersions
@@ -174,7 +174,7 @@ class Databases(TypedDict):
 
 
 class BridgeHealth(TypedDict):
-    """Whether SillyTavern and the plugin in it are there, and of one version."""
+    """The health of SillyTavern and its plugin, and their versions."""
 
     status: str
     enabled: bool
@@ -191,7 +191,7 @@ class BridgeHealth(TypedDict):
 
 
 class PanelReply(TypedDict):
-    """A reply as a chat panel shows it."""
+    """A reply in the shape that a chat panel shows."""
 
     role: str
     content: str
@@ -200,7 +200,7 @@ class PanelReply(TypedDict):
 
 
 class SessionSync(TypedDict):
-    """What was sent to SillyTavern and what came back."""
+    """The context that was sent to SillyTavern, and its answer."""
 
     ok: bool
     status: str
@@ -221,7 +221,7 @@ class SessionSync(TypedDict):
 
 
 class SyncSummary(TypedDict):
-    """One session sync of those made lately."""
+    """A summary of one recent session sync."""
 
     session_id: str
     ok: bool
@@ -241,7 +241,7 @@ class RecentSyncs(TypedDict):
 
 
 class SessionAnswer(TypedDict):
-    """The reply, if a page gave one, and all values of the chat."""
+    """The reply of a page, if there is one, and all values of the chat."""
 
     ok: bool
     reply: PanelReply | None
@@ -259,19 +259,19 @@ class Prompt(TypedDict):
 
 
 class PendingPrompt(TypedDict):
-    """What is to be replied to; null if nothing came up while waiting."""
+    """The prompt to reply to; null if there was none while the request waited."""
 
     prompt: Prompt | None
 
 
 class ReplyTaken(TypedDict):
-    """The reply was handed on."""
+    """Confirmation that the reply was passed on."""
 
     ok: bool
 
 
 class LorebookClone(TypedDict):
-    """A copy of a lorebook, and the new uids of its entries by the old."""
+    """A copy of a lorebook, and the new uids of its entries by the old ones."""
 
     source: str
     name: str

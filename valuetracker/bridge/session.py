@@ -1,8 +1,8 @@
 """
-A session of a story, sent to SillyTavern and answered from there.
+Sessions of a story: the context that is sent to SillyTavern, and the reply.
 
-The context (who, where, which values, the latest turns) is brought into one shape; the
-plugin's counterpart takes the same shape.
+The context (session, scene, values, latest messages) has one shape, which the receiving route
+`/session/sync` accepts as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from valuetracker.records import now
 
 SPEAKERS = ("role", "speaker", "character")
 TEXTS = ("content", "text", "line")
-# The counterpart is to answer before we stop listening.
+# The receiver gets less time than we wait, so that its answer arrives in time.
 SHARE_OF_TIME = 0.9
 
 
@@ -40,7 +40,7 @@ def session_id_of(body: Mapping[str, Any]) -> str:
 
 
 def normalise_messages(messages: Sequence[Any], limit: int) -> list[dict[str, Any]]:
-    """Turns of a transcript in one shape, the last so many of them (0 is all)."""
+    """Return the last messages of a transcript (all if the limit is 0) in one shape."""
     turns = [_normalise(each) for each in messages if each is not None]
     return turns[-limit:] if limit else turns
 
@@ -76,7 +76,7 @@ def _as_text(value: Any) -> str:
 
 
 def build_context(body: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that is sent: what was not said is left out."""
+    """Return the body that is sent, without the fields that have no value."""
     messages = body.get("messages") or body.get("history") or []
     context = {
         "session_id": session_id_of(body),
@@ -100,7 +100,7 @@ def scene_source(body: Mapping[str, Any]) -> str:
 
 
 def panel_reply(reply: Any) -> PanelReply | None:
-    """A reply as a panel shows it, whatever shape it came in."""
+    """Return a reply in the shape that a panel shows."""
     if reply is None:
         return None
     if not isinstance(reply, dict):
@@ -118,7 +118,7 @@ def panel_reply(reply: Any) -> PanelReply | None:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is sent where, and how long that may take."""
+    """One session sync: the context, its destination and its timeout."""
 
     configuration: Configuration
     origin: Origin
@@ -129,7 +129,7 @@ class Exchange:
     dry_run: bool
 
     async def run(self) -> SessionSync:
-        """Send the context, unless it is only to be shown or the bridge is off."""
+        """Send the context, unless this is a dry run or the bridge is switched off."""
         started = time.perf_counter()
         received: dict[str, Any] = {}
         ok, status, error = True, "ok", None
@@ -142,7 +142,7 @@ class Exchange:
             ok = bool(received.get("ok", True))
             if not ok:
                 why = received.get("error") or received.get("detail")
-                status, error = "error", _as_text(why) or "SillyTavern did not say why."
+                status, error = "error", _as_text(why) or "SillyTavern named no reason."
         reply = received.get("reply")
         panel = panel_reply(reply)
         return {

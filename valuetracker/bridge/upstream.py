@@ -1,8 +1,8 @@
 """
-SillyTavern over HTTP: one conversation with its cookies, within a time and a size.
+HTTP requests to SillyTavern: one client with its cookies, one deadline, bounded answers.
 
-No redirect is followed, no proxy of the environment is used, and a local name is looked up
-here: what is connected to is the address that was checked.
+No redirect is followed and no proxy of the environment is used. A local name is looked up
+here, so the connection goes to the address that was checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CSRF_PATH = "/csrf-token"
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """The answer of SillyTavern."""
 
     status: int
     body: bytes
@@ -40,7 +40,7 @@ class Answer:
         return 200 <= self.status < 300
 
     def document(self) -> Any:
-        """The JSON in it; refused as what upstream did wrong."""
+        """Return the JSON of the answer; invalid JSON is an error of SillyTavern's side."""
         try:
             document = parse(self.body)
         except ValueTrackerError as error:
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Upstream:
-    """A conversation; all of it together may take so many seconds."""
+    """A client for several requests, which together may take the given number of seconds."""
 
     def __init__(self, origin: Origin, token: str, seconds: float) -> None:
         self.origin = origin
@@ -63,7 +63,7 @@ class Upstream:
         self._base = ""
 
     async def __aenter__(self) -> Upstream:
-        # Not at the top: most servers never fetch anything, and it takes a while to import.
+        # Not at the top: most servers never fetch anything, and importing httpx takes long.
         import httpx
 
         self._client = httpx.AsyncClient(
@@ -96,7 +96,7 @@ class Upstream:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """One request; whatever goes wrong is the other side's failure."""
+        """Send one request; every failure is raised as `UpstreamFailed`."""
         import httpx
 
         try:
@@ -120,7 +120,7 @@ class Upstream:
         url = self._base + path
         async with self._client.stream(method, url, content=body, headers=sent) as response:
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise UpstreamFailed("The answer is compressed, which was not asked for.")
+                raise UpstreamFailed("The answer is compressed, but no compression was requested.")
             received = bytearray()
             async for piece in response.aiter_raw():
                 received += piece
@@ -131,7 +131,7 @@ class Upstream:
     async def _fetch_first(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> Answer:
-        """Of the addresses of a local name, the first that can be connected to."""
+        """Send the first request, and keep the first address of a local name that accepts it."""
         import httpx
 
         bases = await self._bases()
@@ -158,7 +158,7 @@ class Upstream:
         return [Origin(origin.scheme, each, origin.port).url for each in addresses]
 
     async def post(self, path: str, document: Any) -> Answer:
-        """Send JSON; SillyTavern wants its token and cookies with anything but a GET."""
+        """Send JSON with the CSRF token and cookies that SillyTavern requires except for GET."""
         headers: dict[str, str] = {}
         answer = await self.fetch("GET", CSRF_PATH)
         if answer.is_success:

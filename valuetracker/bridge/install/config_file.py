@@ -1,5 +1,5 @@
 """
-SillyTavern's `config.yaml`: one line of it, and not a byte beside.
+SillyTavern's `config.yaml`. Only the line `enableServerPlugins` is changed, no other byte.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ LINE = re.compile(
     rb"""^(?P<key>["']?enableServerPlugins["']?[ \t]*:[ \t]*)(?P<value>[^\s#]*)""", re.MULTILINE
 )
 WANTED = b"enableServerPlugins: true\n"
-BY_HAND = "Set `enableServerPlugins: true` in it yourself; all else is installed."
-# A file in flow style, or of several documents: a line at its end would be no part of it.
+BY_HAND = "Set `enableServerPlugins: true` in it yourself; everything else is installed."
+# A file in flow style or with several documents: a line added at its end would not take effect.
 UNUSUAL = re.compile(rb"\A(\s|#[^\n]*\n)*\{|^(---|\.\.\.)\s*$", re.MULTILINE)
 
 
 def plugins_enabled(folder: Folder) -> bool | None:
-    """Whether server plugins are switched on; None if the file does not say."""
-    # Only looked at, so a link is followed: in a container this file is one.
+    """Return true if server plugins are switched on; None if the file does not say."""
+    # The file is only read, so a link is followed: in a container this file is a link.
     match = LINE.search(folder.read(NAME, follow=True) or b"")
     return match["value"].strip(b"\"'").lower() == b"true" if match else None
 
 
 def enable_plugins(folder: Folder) -> dict[str, Any] | None:
-    """Switch server plugins on; what is needed to undo it, None if they are on."""
+    """Switch server plugins on; return the change for `undo_enabling`, None if they are on."""
     try:
         text = folder.read(NAME)
     except SymlinkRefused as error:
@@ -40,14 +40,14 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     if match is not None:
         if plugins_enabled(folder):
             return None
-        # A colon that nothing follows may stand without a blank; one before a value may not.
+        # A value needs a blank after the colon; the line may have had no value.
         blank = b" " if match["key"].endswith(b":") else b""
         after = match["key"] + blank + b"true"
         folder.write(NAME, text[: match.start()] + after + text[match.end() :])
         return {"before": match[0].decode("utf-8", "replace"), "after": after.decode()}
     if UNUSUAL.search(text):
         raise NotWritable(
-            f"{folder.path / NAME} is written in a way that is not changed here.",
+            f"{folder.path / NAME} has a form that the installer does not change.",
             hint=BY_HAND,
         )
     added = (b"" if not text or text.endswith(b"\n") else b"\n") + WANTED
@@ -56,7 +56,7 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
 
 
 def undo_enabling(folder: Folder, change: dict[str, Any]) -> bool:
-    """Take back what `enable_plugins` did; whether it was still there to be taken back."""
+    """Undo `enable_plugins`; return false if the file was changed in between."""
     text = folder.read(NAME)
     if text is None:
         return True

@@ -1,5 +1,5 @@
 """
-Whether a SillyTavern has something else where the plugin would go, or of the same id.
+Checks before an installation: the folder is a SillyTavern, and no other plugin is in the way.
 """
 
 from __future__ import annotations
@@ -12,70 +12,71 @@ from pathlib import Path
 from typing import Any
 
 from valuetracker.bridge.configuration import EXTENSION_NAME, PLUGIN, is_sillytavern
-from valuetracker.bridge.folders import reported
-from valuetracker.bridge.install.status import RECORD, read_object, read_record
+from valuetracker.bridge.folders import translating_errors
+from valuetracker.bridge.install.manifests import MANIFEST, PACKAGE, read_object
+from valuetracker.bridge.install.record import RECORD, read_record
 from valuetracker.errors import NotSillyTavern, PluginConflict, SourceNotFound
 
-ENTRANCES = ("index.js", "index.cjs", "index.mjs")
+ENTRY_FILES = ("index.js", "index.cjs", "index.mjs")
 LARGEST_SOURCE = 8 * 1024 * 1024
-# How a plugin says its id, also after a bundler has been at it.
+# How a plugin declares its id, also in a bundled file.
 DECLARES_ID = re.compile(rf"""\bid["']?\s*[:=]\s*["'`]{EXTENSION_NAME}["'`]""".encode())
 
 
 def check_sillytavern(root: Path) -> str:
-    """The version of the SillyTavern in a folder; refused if it is none."""
-    package = read_object(root / "package.json")
+    """Return the version of the SillyTavern in a folder; refuse any other folder."""
+    package = read_object(root / PACKAGE)
     if not is_sillytavern(root) or isinstance(package, str):
         raise NotSillyTavern(f"{root} is not the folder of a SillyTavern.")
     if package.get("name") != "sillytavern":
-        raise NotSillyTavern(f"{root} holds another program than SillyTavern.")
+        raise NotSillyTavern(f"{root} contains another program than SillyTavern.")
     version = package.get("version")
     return version if isinstance(version, str) else "unknown"
 
 
 def check_conflicts(root: Path) -> None:
-    """Refuse where another plugin is in the way; ours is the one with our record in it."""
+    """Refuse if another plugin is in the way. A folder is ours if our record is in it."""
     ours = root / PLUGIN
     is_ours = isfile(ours / RECORD)
-    if not is_ours and any(exists(ours / name) for name in ("package.json", *ENTRANCES)):
-        raise PluginConflict(f"{ours} is there already, and this did not install it.")
+    if not is_ours and any(exists(ours / name) for name in (PACKAGE, *ENTRY_FILES)):
+        raise PluginConflict(f"{ours} exists already, and Value Tracker did not install it.")
     if is_ours and "files" not in read_record(ours):
         raise PluginConflict(f"{ours / RECORD} cannot be read.")
     for path in other_plugins(root):
         if _declares_our_id(path):
             raise PluginConflict(
-                f"{path} is a plugin of the same id, `{EXTENSION_NAME}`; SillyTavern takes one."
+                f"{path} has the same id, `{EXTENSION_NAME}`; SillyTavern loads only one of them."
             )
 
 
 def other_plugins(root: Path) -> list[Path]:
-    """What SillyTavern may load beside ours."""
+    """Return the other plugins that SillyTavern may load."""
     folder = (root / PLUGIN).parent
     if not isdir(folder):
         return []
-    with reported(folder):
+    with translating_errors(folder):
         names = sorted(os.listdir(folder))
     return [
         folder / name
         for name in names
-        if name not in (PLUGIN.name, "package.json") and not name.startswith(".")
+        if name not in (PLUGIN.name, PACKAGE) and not name.startswith(".")
     ]
 
 
 def _declares_our_id(path: Path) -> bool:
     if isfile(path):
-        return path.suffix in (".js", ".cjs", ".mjs") and _says_it(path)
-    package = read_object(path / "package.json")
-    entrances = [path / name for name in ENTRANCES]
+        return path.suffix in (".js", ".cjs", ".mjs") and _contains_our_id(path)
+    package = read_object(path / PACKAGE)
+    entry_files = [path / name for name in ENTRY_FILES]
     if isinstance(package, dict):
         if package.get("name") == EXTENSION_NAME:
             return True
         if isinstance(main := package.get("main"), str) and "\0" not in main:
-            entrances.insert(0, path / main)
-    return any(_says_it(each) for each in entrances)
+            entry_files.insert(0, path / main)
+    return any(_contains_our_id(each) for each in entry_files)
 
 
-def _says_it(source: Path) -> bool:
+def _contains_our_id(source: Path) -> bool:
     try:
         if not isfile(source) or source.stat().st_size > LARGEST_SOURCE:
             return False
@@ -85,10 +86,10 @@ def _says_it(source: Path) -> bool:
 
 
 def check_extension(folder: Path, manifest: bytes) -> None:
-    """Refuse a folder that holds another extension than the one of this manifest."""
-    found = read_object(folder / "manifest.json")
+    """Refuse a folder that contains another extension than the one of this manifest."""
+    found = read_object(folder / MANIFEST)
     if isinstance(found, dict) and found.get("display_name") != _display_name(manifest):
-        raise PluginConflict(f"{folder} holds another extension.")
+        raise PluginConflict(f"{folder} contains another extension.")
 
 
 def _display_name(manifest: bytes) -> Any:

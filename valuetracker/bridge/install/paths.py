@@ -1,5 +1,7 @@
 """
-Where the extension comes from and where it belongs: the first place that is named wins.
+The folder the extension is copied from and the folder it is copied to.
+
+Several settings may name the second one; the first of them that is set is used.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One place the extension may belong, and by what it was named."""
+    """One folder that the extension may be copied to, and the setting that names it."""
 
     source: str
     candidate: Path | None
@@ -43,7 +45,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Paths:
-    """The places that were settled on."""
+    """The folders that were chosen."""
 
     configuration: Configuration
     chain: tuple[Candidate, ...]
@@ -51,12 +53,12 @@ class Paths:
     candidate: Path
     source_dir: Path
     destination_dir: Path
-    # Whether the source is the bundle's own extension.
+    # True if the source is the extension of the bundle.
     bundled: bool
 
     @property
     def sillytavern(self) -> Path | None:
-        """The SillyTavern the destination belongs to; none if that cannot be told."""
+        """The SillyTavern that the destination belongs to; None if it is not known."""
         return sillytavern_of(self.destination_dir)
 
     @property
@@ -68,7 +70,7 @@ class Paths:
 def resolve_paths(
     configuration: Configuration, source: Path | None = None, destination: Path | None = None
 ) -> Paths:
-    """Settle on places; those a caller names must lie in the configured roots."""
+    """Choose the folders; those a caller names must be inside the configured roots."""
     bundled = bundle_directory() / "extension"
     if source is not None and not is_inside(source, [bundle_directory()]):
         check_inside(source, configuration)
@@ -104,7 +106,7 @@ def _candidate(source: str, path: Path | None) -> Candidate:
 
 
 def _extension_folder(path: Path) -> Path:
-    """The folder of the extension itself: people name it, the one above, or SillyTavern's."""
+    """Return the extension's own folder; people name it, its parent, or SillyTavern's folder."""
     if is_sillytavern(path):
         return path / EXTENSIONS / EXTENSION_NAME
     if path.name == EXTENSION_NAME or isfile(path / "manifest.json"):
@@ -114,7 +116,7 @@ def _extension_folder(path: Path) -> Path:
 
 def check_inside(path: Path, configuration: Configuration) -> None:
     if not is_inside(path, configuration.roots()):
-        raise OutsideRoots(f"{path} is in none of the configured folders.")
+        raise OutsideRoots(f"{path} is outside the configured folders.")
 
 
 def is_inside(path: Path, roots: list[Path]) -> bool:
@@ -122,15 +124,15 @@ def is_inside(path: Path, roots: list[Path]) -> bool:
 
 
 def spellings(root: Path) -> tuple[Path, Path]:
-    """A root as it was named, and as it is called without links on the way to it."""
+    """Return the path of a root as it was configured, and with its symbolic links resolved."""
     return root, Path(os.path.realpath(root))
 
 
 def below(path: Path, roots: list[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The widest root that a path lies in, and the names that lead there from it."""
+    """Return the outermost root that contains a path, and the names from the root to the path."""
     found = [each for root in roots for each in spellings(root) if path.is_relative_to(each)]
     if not found:
-        raise OutsideRoots(f"{path} is in none of the configured folders.")
+        raise OutsideRoots(f"{path} is outside the configured folders.")
     root = min(found, key=lambda each: len(each.parts))
     return root, path.relative_to(root).parts
 

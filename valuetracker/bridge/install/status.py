@@ -1,18 +1,17 @@
 """
-What comes with this package beside what is installed: versions, and whether bytes differ.
+The status of an installation: compares the packaged plugin and extension with the installed ones.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from os.path import exists, isdir, isfile
 from pathlib import Path
-from typing import Any
 
 from valuetracker.bridge.configuration import EXTENSION_NAME
 from valuetracker.bridge.install.bundle import bundle_directory, bundled_files
+from valuetracker.bridge.install.manifests import MANIFEST, PACKAGE, read_manifest
 from valuetracker.bridge.install.paths import Paths, config_record
+from valuetracker.bridge.install.record import holds, read_record
 from valuetracker.bridge.records import (
     BridgePaths,
     ExtensionStatus,
@@ -21,11 +20,6 @@ from valuetracker.bridge.records import (
     WatchPath,
 )
 from valuetracker.errors import ValueTrackerError
-
-MANIFEST = "manifest.json"
-PACKAGE = "package.json"
-RECORD = "installed.json"
-LARGEST_MANIFEST = 1024 * 1024
 
 
 def paths_record(paths: Paths, sync: bool = False) -> BridgePaths:
@@ -42,7 +36,7 @@ def paths_record(paths: Paths, sync: bool = False) -> BridgePaths:
         "resolution_chain": [each.record() for each in paths.chain],
         "config": config_record(paths.configuration),
         "enabled": paths.configuration.enabled,
-        # The settings are flags and variables; there is no file of them.
+        # Settings are flags and environment variables; there is no settings file.
         "settings_path": None,
         "watch_paths": status["watch_paths"],
     }
@@ -80,7 +74,7 @@ def plugin_status(paths: Paths) -> PluginStatus:
     record = read_record(folder) if folder is not None else {}
     python = record.get("python")
     python = python if isinstance(python, str) else None
-    # Whose SillyTavern it is cannot be told, so nothing can be said of its plugins.
+    # Without a known SillyTavern its plugins cannot be examined.
     version_status = compare(package, installed) if installed is not None else "unresolved"
     return {
         "source": {
@@ -114,49 +108,8 @@ def compare(source: ManifestInfo, installed: ManifestInfo) -> str:
     return "match" if source["version"] == installed["version"] else "mismatch"
 
 
-def holds(folder: Path, files: dict[str, bytes]) -> bool:
-    """Whether each of these files lies in the folder with the same bytes."""
-    try:
-        return all((folder / name).read_bytes() == content for name, content in files.items())
-    except OSError:
-        return False
-
-
-def read_manifest(path: Path) -> ManifestInfo:
-    """A file such as package.json: whether it is there, and its version."""
-    info: ManifestInfo = {"path": str(path), "exists": False, "version": None, "error": None}
-    document = read_object(path)
-    if isinstance(document, str):
-        return {**info, "exists": exists(path), "error": document}
-    version = document.get("version")
-    return {**info, "exists": True, "version": version if isinstance(version, str) else None}
-
-
-def read_object(path: Path) -> dict[str, Any] | str:
-    """A file that is a JSON object, or what is wrong with it."""
-    try:
-        if path.stat().st_size > LARGEST_MANIFEST:
-            return "too large"
-        document = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return "missing"
-    except (OSError, ValueError, RecursionError) as error:
-        return f"unreadable: {type(error).__name__}"
-    return document if isinstance(document, dict) else "not an object"
-
-
-def read_record(plugin_dir: Path) -> dict[str, Any]:
-    """What the installer wrote down; nothing if it never did."""
-    record = read_object(plugin_dir / RECORD)
-    return record if isinstance(record, dict) else {}
-
-
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def watch_paths(paths: Paths) -> list[WatchPath]:
-    """What to watch to hear of a change on either side."""
+    """Return the paths to watch for changes of the packaged or the installed files."""
     bundle = bundle_directory()
     named = [
         (paths.source_dir, "extension_source"),
