@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -31,7 +30,8 @@ from tests.security.raw import (
     refused,
 )
 from valuetracker.http import limits
-from valuetracker.http.limits import Budget, Wire
+from valuetracker.http.body_budget import BodyBudget, Reservation
+from valuetracker.http.limits import Wire
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
 CHUNKED = b"transfer-encoding: chunked"
@@ -126,7 +126,7 @@ def test_a_silent_socket_is_closed_without_a_word(
 def test_silence_between_requests_has_an_end(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(limits, "SILENT_SECONDS", SOON)
+    hasty.setattr(limits, "IDLE_SECONDS", SOON)
 
     with connected(server) as line:
         line.send(get())
@@ -306,7 +306,7 @@ def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningSe
 def test_those_who_are_told_that_it_is_full_are_not_without_number(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    hasty.setattr(limits, "TOLD_THAT_FULL", 5)
+    hasty.setattr(limits, "REFUSED_CONNECTIONS", 5)
 
     with ExitStack() as stack:
         for _ in range(40):
@@ -436,28 +436,31 @@ def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
     wait_for(lambda: used(own) == 0)
 
 
-def test_the_budget_gives_back_what_it_took_whoever_still_wants_it() -> None:
-    budget = Budget(100)
-    asked: list[Any] = []
+def test_the_budget_grants_in_order_what_is_still_wanted() -> None:
+    budget = BodyBudget(100)
+    granted: list[int] = []
 
-    def wants(size: int) -> bool:
-        asked.append(size)
-        return size != 30
+    def reserve(size: int) -> Reservation:
+        return budget.reserve(size, lambda: granted.append(size))
 
-    assert budget.take(90, wants)
-    assert not budget.take(30, wants)
-    assert not budget.take(60, wants)
-    assert not budget.take(500, wants)
-    budget.give_back(90)
-    assert (asked, budget._used) == ([30, 60], 60)
-    budget.give_back(60)
-    # One that is larger than all there is comes alone.
-    assert (asked, budget._used) == ([30, 60, 500], 500)
-    assert not budget.take(1, wants)
-    budget.give_back(500)
-    budget.give_back(1)
+    first, second, third, fourth = (reserve(size) for size in (90, 30, 60, 500))
+    assert [each.is_granted for each in (first, second, third, fourth)] == [True] + [False] * 3
+    second.release()
+    first.release()
+    assert (granted, budget._used) == ([60], 60)
+    # A second release gives nothing back.
+    first.release()
+    assert (granted, budget._used) == ([60], 60)
+    third.release()
+    # A body that is larger than the whole budget is granted alone.
+    assert (granted, budget._used) == ([60, 500], 500)
+    last = reserve(1)
+    assert not last.is_granted
+    fourth.release()
+    assert (granted, budget._used) == ([60, 500, 1], 1)
+    last.release()
     assert budget._used == 0
-    assert budget.take(100, wants)
+    assert reserve(100).is_granted
 
 
 def test_a_slow_answer_is_not_held_against_what_was_sent_behind_it(

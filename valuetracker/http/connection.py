@@ -1,18 +1,27 @@
 """
-The other adapter of `dispatch`: one HTTP/1.1 connection, without an application between.
+The fast connection: one HTTP/1.1 connection, between the socket and `dispatch`.
 
-uvicorn makes one for each connection it accepts. Bytes go from the socket to the parser,
-requests from there to `dispatch`, answers back to the socket; what a client may make us wait
-for or hold is bounded (see `wire`). A refusal is sent, the sending side closed, and the rest
-of what comes thrown away for a while: closing at once would reset the connection, and the
-client would never hear why.
+uvicorn makes one for each connection it accepts, in place of its own protocol class and of the
+ASGI application. Bytes go from the socket to the parser, whole requests to `dispatch`, answers
+back to the socket. What a client may make the server wait for or hold is bounded (see
+`limits`). State is kept by its lifetime:
+
+- `Connection`, `Answers` and `FlowControl` live as long as the connection;
+- `IncomingRequest` lives as long as one request is being received;
+- `Answer` lives as long as one answer is being made and sent, if it is not ready at once.
+
+A request that is refused before its end is answered, the sending side is closed, and what else
+arrives is discarded for a while: closing at once would reset the connection, and the client
+would not receive the answer.
+
+This module is the receiving side. It knows nothing of routes, of the headers of the API, or of
+the store.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Coroutine
+from enum import Enum
 from typing import Any, cast
 
 import httptools
@@ -26,33 +35,59 @@ from valuetracker.errors import (
     MalformedRequest,
     RequestTimeout,
     TooManyConnections,
-    UnsupportedMediaType,
     ValueTrackerError,
 )
 from valuetracker.http import limits
-from valuetracker.http.dispatch import Dispatcher, unexpected_failure
+from valuetracker.http.answers import Answers
+from valuetracker.http.dispatch import unexpected_failure
+from valuetracker.http.flow_control import FlowControl
+from valuetracker.http.incoming import IncomingRequest
 from valuetracker.http.limits import Wire
-from valuetracker.http.replies import Headers, Reply, Request, error_reply
-from valuetracker.runtime.capacity import Openings
+from valuetracker.http.replies import Reply, error_reply
 from valuetracker.values import BODY_BYTES
 
-# Requests a client may send ahead on one connection before it is read no further.
-SENT_AHEAD = 64
-VERSIONS = ("1.1", "1.0")
-
-# Headers that are about the message and its connection, not about what is asked.
-OF_THE_MESSAGE = frozenset({b"content-length", b"transfer-encoding", b"expect", b"connection"})
-METHODS = {each.encode(): each for each in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")}
-
-CLOSE = b"connection: close\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-# What is being waited for on the receiving side, if anything.
-SILENT, HEADER, BODY, ROOM, NOTHING, LINGER = range(6)
+
+class Phase(Enum):
+    """What the receiving side waits for."""
+
+    IDLE = "the next request"
+    HEADERS = "the rest of the headers"
+    BODY = "the rest of the body"
+    BUDGET = "budget for the body, and reading is paused"
+    ANSWER = "the server: the request is complete"
+    LINGER = "the end of a request whose refusal has been sent; what is received is discarded"
+    ENDED = "nothing any more; what is received is discarded"
+
+
+# An access through the class costs a Python call on Python 3.11, and each request makes ten.
+IDLE, HEADERS, BODY, BUDGET, ANSWER, LINGER, ENDED = Phase
 
 
 class Connection(asyncio.Protocol):
     """One connection."""
+
+    __slots__ = (
+        "_answers",
+        "_app_state",
+        "_flow",
+        "_incoming",
+        "_loop",
+        "_parser",
+        "_phase",
+        "_phase_began",
+        "_phase_bytes",
+        "_refusal",
+        "_server_state",
+        "_transport",
+        "_upgrade_offered",
+        "_wire",
+    )
+
+    _answers: Answers
+    _flow: FlowControl
+    _transport: asyncio.Transport
 
     def __init__(
         self,
@@ -61,206 +96,167 @@ class Connection(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        state = cast(Any, config.app).state
-        dispatcher: Dispatcher = state.dispatcher
-        self._dispatch = dispatcher.dispatch
-        self._wire: Wire = state.wire
-        self._let_in = dispatcher.let_in
-        self._openings: Openings = state.openings
+        # Starlette's state, as `create_app` has filled it; uvicorn's own is for ASGI.
+        self._app_state = cast(Any, config.app).state
+        self._server_state = server_state
+        self._wire: Wire = self._app_state.wire
         self._loop = _loop or asyncio.get_event_loop()
-        self._connections = cast("set[Any]", server_state.connections)
-        self._tasks = server_state.tasks
         self._parser = httptools.HttpRequestParser(self)
-        # A client may send on after it has asked for the connection to be closed; that is
-        # ignored, and no reason not to answer.
+        # A client may send more after it has asked for the connection to be closed. That is
+        # ignored, and no reason to refuse the request before it.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        # What is waited for, since when, and how many bytes of it have come.
-        self._waiting_for = HEADER
-        self._since = 0.0
-        self._came = 0
-        self._ended_here = False
-        # The request being received.
-        self._url = b""
-        self._headers: Headers = []
-        self._header_bytes = 0
-        self._says_connection = False
-        self._body: bytes | bytearray = b""
-        self._wrapping: int | None = None
-        # Room in the budget: what its body has been given, or waits for.
-        self._reserved = 0
-        self._wanted = 0
-        self._paused = False
-        # The request being answered, those sent ahead behind it, and the refusal after them.
-        self._answering: asyncio.Task[None] | None = None
-        self._streaming = False
-        self._ahead: deque[tuple[Request, bool, int]] = deque()
-        self._refusal: Reply | None = None
-        self._last = False
+        # What is waited for, since when, and how many bytes of it have been received.
+        self._phase = HEADERS
+        self._phase_began = 0.0
+        self._phase_bytes = 0
+        self._incoming = IncomingRequest()
         self._upgrade_offered = False
-        # The sending side: since when the client has not read how much, and who waits for it.
-        self._stalled_since: float | None = None
-        self._stalled_bytes = 0
-        self._flowing: asyncio.Future[None] | None = None
+        # The refusal that ends the connection once all requests before it are answered.
+        self._refusal: Reply | None = None
 
-    # The connection's beginning and end
+    # The life of the connection: called by the event loop, uvicorn and the server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are no subclasses, only alike.
+        # The transports of uvloop have the methods of asyncio's, but not its base classes.
         self._transport = cast(asyncio.Transport, transport)
-        self._since = self._loop.time()
-        self._connections.add(self)
-        too_many = len(self._connections) - self._wire.connections
-        if too_many > limits.TOLD_THAT_FULL:
+        self._flow = FlowControl(self._transport, self._loop)
+        self._answers = Answers(
+            self._app_state,
+            self._server_state,
+            self._flow,
+            on_all_sent=self._all_answered,
+            on_stream=self._end_receiving,
+        )
+        self._phase_began = self._loop.time()
+        connections = cast("set[Any]", self._server_state.connections)
+        connections.add(self)
+        too_many = len(connections) - self._wire.connections
+        if too_many > limits.REFUSED_CONNECTIONS:
             self._transport.abort()
         elif too_many > 0:
             self._refuse(TooManyConnections())
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._connections.discard(self)
-        self._drop_ahead()
-        self._waiting_for = NOTHING
-        # Nothing else would tell a stream that nobody listens any more. Other requests are
-        # finished: what they write is wanted all the same.
-        if self._answering is not None:
-            if self._streaming:
-                self._answering.cancel()
-            else:
-                self._openings.nobody_listens_to(self._answering)
-        self.resume_writing()
+        cast("set[Any]", self._server_state.connections).discard(self)
+        self._end_receiving()
+        self._answers.connection_lost()
+        self._flow.resume_writing()
 
-    def _drop_ahead(self) -> None:
-        """Give up what has been received and not begun."""
-        for _, _, reserved in self._ahead:
-            self._give_back(reserved)
-        self._ahead.clear()
-        self._give_back(self._reserved)
-        self._reserved = 0
-        self._body = b""
+    def _end_receiving(self) -> None:
+        """Drop the request being received, and take no other."""
+        self._incoming.discard()
+        self._phase = ENDED
 
     def eof_received(self) -> None:
         return None
 
     def shutdown(self) -> None:
-        """The server stops: what is under way is finished, nothing more is begun."""
-        if self._answering is not None or self._waiting_for in (BODY, ROOM):
-            self._last = True
+        """Finish the request under way, if there is one, and close the connection."""
+        if self._answers.current is not None or self._phase in (BODY, BUDGET):
+            self._answers.is_last = True
         else:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        self._stalled_since = self._loop.time()
-        self._stalled_bytes = self._transport.get_write_buffer_size()
+        self._flow.pause_writing()
 
     def resume_writing(self) -> None:
-        self._stalled_since = None
-        flowing, self._flowing = self._flowing, None
-        if flowing is not None and not flowing.done():
-            flowing.set_result(None)
-
-    async def _can_write(self) -> None:
-        if self._flowing is None:
-            self._flowing = self._loop.create_future()
-        await self._flowing
+        self._flow.resume_writing()
 
     def look_after(self, now: float) -> None:
-        """Asked now and then: end what has taken too long."""
-        waited = now - self._since
-        if self._stalled_since is not None and now - self._stalled_since > self._stall_allowed():
+        """End the connection if its client has taken too long."""
+        phase = self._phase
+        waited = now - self._phase_began
+        if self._flow.is_overdue(now):
             self._transport.abort()
-        elif self._paused and self._waiting_for in (HEADER, BODY):
-            # It is we who are slow.
-            self._since = now
-        elif self._waiting_for == HEADER:
+        elif self._flow.is_reading_paused and phase in (HEADERS, BODY):
+            # The server is slow, not the client.
+            self._phase_began = now
+        elif phase is HEADERS:
             if waited > limits.HEADER_SECONDS:
-                self._too_slow()
-        elif self._waiting_for == BODY:
-            if waited > self._body_allowed():
+                self._end_slow_headers()
+        elif phase is BODY:
+            incoming = self._incoming
+            is_crowded = incoming.reservation is not None and self._wire.budget.is_awaited
+            if waited > limits.body_seconds(len(incoming.body), is_crowded):
                 self._refuse(RequestTimeout())
-        elif self._waiting_for == SILENT:
-            if waited > limits.SILENT_SECONDS:
+        elif phase is IDLE:
+            if waited > limits.IDLE_SECONDS:
                 self._transport.close()
-        elif self._waiting_for == LINGER and waited > limits.LINGER_SECONDS:
+        elif phase is LINGER and waited > limits.LINGER_SECONDS:
             self._transport.abort()
 
-    def _stall_allowed(self) -> float:
-        gone = self._stalled_bytes - self._transport.get_write_buffer_size()
-        allowed = limits.STALLED_SECONDS + gone / limits.BODY_BYTES_PER_SECOND
-        return min(allowed, limits.BODY_SECONDS)
-
-    def _body_allowed(self) -> float:
-        allowed = limits.BODY_GRACE_SECONDS + self._came / limits.BODY_BYTES_PER_SECOND
-        crowded = self._reserved and self._wire.budget.is_awaited
-        return min(allowed, limits.CROWDED_SECONDS if crowded else limits.BODY_SECONDS)
-
-    def _too_slow(self) -> None:
-        # One that never said anything is not owed an answer: a browser keeps such
-        # connections ready, and would take it for the answer to its next request.
-        if self._came:
+    def _end_slow_headers(self) -> None:
+        # A client that has sent nothing is sent nothing: a browser keeps such connections
+        # ready, and would take the refusal for the answer to its next request.
+        if self._phase_bytes:
             self._refuse(RequestTimeout())
-        elif self._answering is None:
+        elif self._answers.current is None:
             self._transport.close()
 
-    # What the socket and the parser call
+    # Receiving: called by the event loop and the parser
 
     def data_received(self, data: bytes) -> None:
-        if self._waiting_for == LINGER:
-            self._came += len(data)
-            if self._came > limits.LINGER_BYTES:
+        phase = self._phase
+        if phase is IDLE:
+            self._begin_phase(HEADERS)
+        elif phase is LINGER:
+            self._phase_bytes += len(data)
+            if self._phase_bytes > limits.LINGER_BYTES:
                 self._transport.abort()
             return
-        # The parser takes what follows an offered upgrade for another protocol's; read as
-        # HTTP, it could be a request that nobody sent.
-        if self._upgrade_offered or self._refusal is not None or self._streaming:
+        elif phase is ENDED or self._upgrade_offered:
+            # After an offered upgrade the bytes belong to another protocol; parsed as HTTP,
+            # they could contain a request that nobody sent.
             return
-        if self._waiting_for == SILENT:
-            self._expect(HEADER)
-        self._ended_here = False
+        incoming = self._incoming
         try:
             self._parser.feed_data(data)
+            if self._incoming is incoming:
+                self._count(len(data))
         except httptools.HttpParserUpgrade:
             pass
         except httptools.HttpParserCallbackError as error:
-            # Ours: the parser only passes it on.
+            # A failure in a callback of this class, which the parser passes on.
             self._refuse(unexpected_failure(error))
         except httptools.HttpParserError:
             self._refuse(MalformedRequest("Invalid HTTP request received."))
-        if self._ended_here:
-            return
-        if self._waiting_for == HEADER:
-            self._came += len(data)
-            if self._came > limits.HEADER_BYTES:
-                self._refuse(HeadersTooLarge())
-        elif self._wrapping is not None and self._waiting_for == BODY:
-            if self._wrapping > limits.HEADER_BYTES + limits.WRAPPING_PER_BYTE * self._came:
-                self._refuse(MalformedRequest("The body is more wrapping than body."))
-            self._wrapping += len(data)
+        except ValueTrackerError as error:
+            self._refuse(error)
 
-    def _expect(self, what: int) -> None:
-        self._waiting_for = what
-        self._since = self._loop.time()
-        self._came = 0
+    def _count(self, received: int) -> None:
+        """Count bytes of a request that is not complete yet."""
+        if self._phase is HEADERS:
+            self._phase_bytes += received
+            if self._phase_bytes > limits.HEADER_BYTES:
+                raise HeadersTooLarge()
+        elif self._phase is BODY:
+            self._incoming.add_chunked_bytes(received)
+
+    def _begin_phase(self, phase: Phase) -> None:
+        self._phase = phase
+        self._phase_began = self._loop.time()
+        self._phase_bytes = 0
 
     def on_message_begin(self) -> None:
-        self._url = b""
-        self._headers = []
-        self._header_bytes = 0
-        # The one before may have been answered at once, and this one come with it.
-        if self._waiting_for in (NOTHING, SILENT):
-            self._expect(HEADER)
+        # The request before may have come with the same bytes, and be answered already.
+        if self._phase is ANSWER or self._phase is IDLE:
+            self._begin_phase(HEADERS)
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
-        self._header_bytes += len(url)
+        incoming = self._incoming
+        incoming.url += url
+        incoming.header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What comes after a body is no header: nobody has looked at it when it mattered.
-        if self._waiting_for != HEADER:
+        # Trailers are ignored: when they come, the headers have been checked and used.
+        if self._phase is not HEADERS:
             return
-        self._header_bytes += len(name) + len(value) + 4
-        if self._header_bytes <= limits.HEADER_BYTES:
-            # The parser leaves blanks at the end, which are no part of the value.
-            self._headers.append((name.lower(), value.rstrip(b" \t")))
+        incoming = self._incoming
+        incoming.header_bytes += len(name) + len(value) + 4
+        if incoming.header_bytes <= limits.HEADER_BYTES:
+            # The parser keeps blanks at the end, which are not part of the value.
+            incoming.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._refusal is not None:
@@ -271,250 +267,92 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
 
     def _begin_body(self) -> None:
-        if self._header_bytes > limits.HEADER_BYTES or len(self._headers) > limits.HEADER_COUNT:
-            raise HeadersTooLarge()
-        self._body = b""
-        self._wrapping = None
-        self._says_connection = False
-        size = 0
-        expected = None
-        for name, value in self._headers:
-            if name not in OF_THE_MESSAGE:
-                continue
-            if name == b"content-length":
-                size = int(value)
-            elif name == b"transfer-encoding":
-                if self._wrapping is not None or self._parser.get_http_version() == "1.0":
-                    raise MalformedRequest("The body is wrapped more than once, or too early.")
-                if value.strip().lower() != b"chunked":
-                    raise UnsupportedMediaType("Compressed bodies are not taken.")
-                # How long it will be is not known: room for the longest is taken.
-                size = BODY_BYTES
-                self._wrapping = 0
-            elif name == b"expect":
-                expected = value
-            else:
-                self._says_connection = True
+        incoming = self._incoming
+        size = incoming.read_framing(self._parser)
         if self._parser.should_upgrade():
-            # Nothing is upgraded to. A plain request is answered, as the last one here; of
-            # one with a body the body cannot be had.
-            self._upgrade_offered = self._last = True
+            # The server upgrades to no other protocol: it answers the request as the last one
+            # of the connection. The parser does not report its body, so there must be none.
+            self._upgrade_offered = self._answers.is_last = True
             if size:
                 raise MalformedRequest("An upgrade cannot be offered with a body.")
         if size > BODY_BYTES:
             raise BodyTooLarge()
-        if expected is not None and expected.lower() != b"100-continue":
+        expectation = incoming.expectation
+        if expectation is not None and expectation.lower() != b"100-continue":
             raise ExpectationFailed()
         if not size:
-            self._waiting_for = NOTHING
+            self._phase = ANSWER
             return
+        self._begin_phase(BODY)
         if size > limits.SMALL_BODY_BYTES:
-            # Strangers are not given room.
-            self._let_in(self._headers)
-        self._expect(BODY)
-        if size > limits.SMALL_BODY_BYTES:
-            if self._wire.budget.take(size, self._have_room):
-                self._reserved = size
-            else:
-                self._waiting_for = ROOM
-                self._wanted = size
-                self._pause()
-        if expected is not None and self._answering is None:
+            # A client that would be refused anyway gets no budget.
+            self._app_state.dispatcher.admit(incoming.headers)
+            incoming.reservation = self._wire.budget.reserve(size, self._continue_body)
+            if not incoming.reservation.is_granted:
+                self._phase = BUDGET
+                self._flow.pause_reading()
+        if expectation is not None and self._answers.current is None:
             self._transport.write(CONTINUE)
 
-    def _have_room(self, size: int) -> bool:
-        """There is room for the body now; whether it is still wanted."""
-        # It may be room for an earlier body, which came whole before it was read no further.
-        if self._waiting_for != ROOM or size != self._wanted or self._transport.is_closing():
-            return False
-        self._reserved = size
-        came = self._came
-        # While it waited for us it was not slow.
-        self._expect(BODY)
-        self._came = came
-        self._resume()
-        return True
+    def _continue_body(self) -> None:
+        """Continue with a body whose reservation has been granted."""
+        if self._transport.is_closing():
+            self._end_receiving()
+            return
+        # The time for which the client had to wait does not count.
+        self._begin_phase(BODY)
+        self._flow.resume_reading()
 
-    def _pause(self) -> None:
-        if not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
-
-    def _resume(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
-
-    def _give_back(self, reserved: int) -> None:
-        if reserved:
-            self._wire.budget.give_back(reserved)
-
-    def on_body(self, body: bytes) -> None:
+    def on_body(self, piece: bytes) -> None:
         if self._refusal is not None:
             return
-        self._came += len(body)
-        if self._came > BODY_BYTES:
+        incoming = self._incoming
+        if len(incoming.body) + len(piece) > BODY_BYTES:
             self._refuse(BodyTooLarge())
-        elif not self._body:
-            self._body = body
         else:
-            # One buffer: small pieces of their own would take many times their size.
-            if isinstance(self._body, bytes):
-                self._body = bytearray(self._body)
-            self._body += body
+            incoming.add_body(piece)
 
     def on_message_complete(self) -> None:
         if self._refusal is not None:
             return
-        self._ended_here = True
-        self._waiting_for = NOTHING
-        body = bytes(self._body)
-        reserved, self._reserved = self._reserved, 0
-        self._body = b""
-        parser = self._parser
-        keep_alive = parser.should_keep_alive()
+        incoming, self._incoming = self._incoming, IncomingRequest()
+        self._phase = ANSWER
+        reservation = incoming.reservation
         try:
-            # Any other version says something of the connection, or is not kept alive.
-            if self._says_connection or not keep_alive:
-                version = parser.get_http_version()
-                if version not in VERSIONS:
-                    raise MalformedRequest("Only HTTP/1.1 is spoken here.")
-                # Of HTTP/1.0 too, if it asks for it; but it is not promised there.
-                keep_alive = keep_alive and version == "1.1"
-            target = self._url if self._url.startswith(b"/") else self._absolute_target()
-            if b"#" in target:
-                raise MalformedRequest("A fragment is not part of what is asked for.")
+            request, keep_alive = incoming.complete(self._parser)
         except ValueTrackerError as error:
-            self._give_back(reserved)
+            incoming.discard()
             self._refuse(error)
             return
-        method = parser.get_method()
-        request = Request(
-            METHODS.get(method) or method.decode("ascii"), target, self._headers, body
-        )
-        if self._answering is None:
-            self._answer(request, keep_alive, reserved)
-        elif len(self._ahead) < SENT_AHEAD:
-            self._pause()
-            self._ahead.append((request, keep_alive, reserved))
+        if reservation is not None and not reservation.is_granted:
+            # The whole body came before reading was paused.
+            reservation.release()
+        if self._answers.current is None:
+            self._answers.begin(request, keep_alive, reservation)
         else:
-            self._give_back(reserved)
-            self._last = True
+            self._answers.enqueue(request, keep_alive, reservation)
 
-    def _absolute_target(self) -> bytes:
-        """The path of a target that names the server as well, as if we were a proxy."""
-        if self._url == b"*":
-            return self._url
-        try:
-            url = httptools.parse_url(self._url)
-        except httptools.HttpParserInvalidURLError:
-            raise MalformedRequest("The target is no URL.") from None
-        authority = (url.host or b"") + (b":%d" % url.port if url.port else b"")
-        hosts = [value.lower() for name, value in self._headers if name == b"host"]
-        if not url.path or hosts != [authority.lower()]:
-            raise MalformedRequest("The target names another host than the Host header.")
-        return url.path + (b"?" + url.query if url.query else b"")
+    # Called when answers have been sent, and when a request is refused before its end
 
-    # Answering
-
-    def _answer(self, request: Request, keep_alive: bool, reserved: int) -> None:
-        reply = self._dispatch(request)
-        # A client that does not read its answers gets no further ones ready-made.
-        if isinstance(reply, Reply) and self._stalled_since is None:
-            self._send(reply, keep_alive)
-            self._give_back(reserved)
-            self._answered()
-            return
-        self._answering = self._loop.create_task(self._finish(reply, keep_alive, reserved))
-        self._answering.add_done_callback(self._tasks.discard)
-        self._tasks.add(self._answering)
-
-    async def _finish(
-        self, reply: Reply | Coroutine[Any, Any, Reply], keep_alive: bool, reserved: int
-    ) -> None:
-        try:
-            if not isinstance(reply, Reply):
-                reply = await reply
-            if self._stalled_since is not None:
-                await self._can_write()
-            if reply.pieces is not None:
-                await self._stream(reply)
-            else:
-                self._send(reply, keep_alive)
-        finally:
-            self._answering = None
-            self._give_back(reserved)
-        self._answered()
-        while self._ahead and self._answering is None and not self._transport.is_closing():
-            self._answer(*self._ahead.popleft())
-
-    def _answered(self) -> None:
-        if self._transport.is_closing():
-            return
-        if not self._ahead:
-            if self._refusal is not None:
-                self._send_refusal()
-            elif self._waiting_for == NOTHING:
-                self._expect(SILENT)
-            if self._waiting_for != ROOM:
-                self._resume()
-
-    def _send(self, reply: Reply, keep_alive: bool) -> None:
-        if self._transport.is_closing():
-            return
-        write = self._transport.write
-        end = b"\r\n" if keep_alive and not self._last else CLOSE + b"\r\n"
-        if len(reply.body) <= limits.COPIED_BYTES:
-            write(b"%b%b%b%b" % (reply.head, self._wire.date, end, reply.body))
-        else:
-            write(b"%b%b%b" % (reply.head, self._wire.date, end))
-            write(reply.body)
-        if not keep_alive or self._last:
-            self._transport.close()
-
-    async def _stream(self, reply: Reply) -> None:
-        pieces = reply.pieces
-        assert pieces is not None
-        transport = self._transport
-        self._streaming = True
-        # What was sent behind it will not be answered; and only one who is read is heard leaving.
-        self._drop_ahead()
-        self._waiting_for = NOTHING
-        self._resume()
-        try:
-            if transport.is_closing():
-                return
-            # It ends with the connection: what every reader is sent need not be framed for each.
-            transport.write(b"%b%b%b\r\n" % (reply.head, self._wire.date, CLOSE))
-            async for piece in pieces:
-                transport.write(piece)
-                if self._stalled_since is not None:
-                    await self._can_write()
-                if transport.is_closing():
-                    return
-        finally:
-            self._streaming = False
-            await pieces.aclose()
-            transport.close()
-
-    # Refusing
+    def _all_answered(self) -> None:
+        if self._refusal is not None:
+            self._send_refusal()
+        elif self._phase is ANSWER:
+            self._begin_phase(IDLE)
+        if self._phase is not BUDGET:
+            self._flow.resume_reading()
 
     def _refuse(self, error: ValueTrackerError) -> None:
-        """Not a request, or not one that may be read to its end: say so and go."""
+        """Refuse the request being received, parse nothing more, and end the connection."""
         if self._refusal is not None or self._transport.is_closing():
             return
         self._refusal = error_reply(error)
-        self._give_back(self._reserved)
-        self._reserved = 0
-        self._body = b""
-        if self._answering is None:
+        self._end_receiving()
+        if self._answers.current is None:
             self._send_refusal()
 
     def _send_refusal(self) -> None:
-        reply = self._refusal
-        assert reply is not None
-        self._transport.write(b"%b%b%b\r\n%b" % (reply.head, self._wire.date, CLOSE, reply.body))
-        self._resume()
-        self._expect(LINGER)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        assert self._refusal is not None
+        self._answers.refuse(self._refusal)
+        self._flow.resume_reading()
+        self._begin_phase(LINGER)

@@ -95,7 +95,7 @@ class Dispatcher:
             return self._finish(request, preflight(caller, given), started)
         return self._answer(request, given, caller, started)
 
-    def let_in(self, headers: Headers) -> None:
+    def admit(self, headers: Headers) -> None:
         """Refuse whoever would be refused anyway, before a large body is taken from them."""
         refuse_repeated(headers)
         caller = self.gate.admit(dict(headers))

@@ -1,91 +1,75 @@
 """
-What the connections of one server share: how much and how long, and who looks after it.
+How much and how long the connections of one server may take.
 
-Nothing here is timed per connection: once in a while all of them are asked whether they are
-overdue, which costs the ones that are not nothing.
+The constants bound what a client may send and how long the server waits for it. A connection
+has no timers of its own: the server asks all connections from time to time whether they are
+overdue, so a connection that is on time costs nothing. This module knows nothing of sockets,
+requests or answers.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from valuetracker.http.body_budget import BodyBudget
 
-# Of one request: bytes of its target and headers, and how many headers.
+# The target and the headers of one request: their bytes, and the number of headers.
 HEADER_BYTES = 32 * 1024
 HEADER_COUNT = 100
-# From the first byte of a request (of a new connection: from its beginning) to the end of
-# its headers.
+# From the first byte of a request (on a new connection: from its start) to the end of the
+# headers.
 HEADER_SECONDS = 10.0
-# A body may take this long, and longer the more of it has come, but not longer than this.
+# A body may take BODY_GRACE_SECONDS, and one second more for every BODY_BYTES_PER_SECOND
+# bytes received, but BODY_SECONDS at the most.
 BODY_GRACE_SECONDS = 10.0
 BODY_BYTES_PER_SECOND = 4 * 1024
 BODY_SECONDS = 600.0
-# Nor longer than this, if it has room that others wait for.
+# The most a body may take if it holds budget that other bodies wait for.
 CROWDED_SECONDS = 30.0
-# What a body may be wrapped in: bytes of sizes of chunks, their extensions and trailers, for each
-# byte that is meant, beside as many as headers may have.
-WRAPPING_PER_BYTE = 8
-# Between requests. Longer than the bridge keeps its connections, so that it is never the one
-# to find a connection closed.
-SILENT_SECONDS = 75.0
-# For one who does not read what it is sent; the more of it has gone, the longer.
+# Overhead of a chunked body (chunk sizes, chunk extensions and trailers): this many bytes for
+# each byte of content, beside HEADER_BYTES.
+CHUNK_OVERHEAD_PER_BYTE = 8
+# Between two requests. Longer than the bridge keeps its connections, so that the bridge never
+# sends a request on a connection that the server is closing.
+IDLE_SECONDS = 75.0
+# For a client that does not read its answer; longer the more of it the client has read.
 STALLED_SECONDS = 60.0
-# After a refusal that came in the middle of a request: how long and how much of the rest is
-# still read and thrown away, so that the refusal is heard.
+# After a refusal in the middle of a request the rest of the request is read and discarded, for
+# this long and this many bytes, so that the client receives the refusal.
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 64 * 1024 * 1024
-# Bodies up to this are not counted: headers take as much.
+# Bodies up to this size need no budget: headers take as much.
 SMALL_BODY_BYTES = 16 * 1024
-# Answers up to this are sent in one piece with their head; of larger ones no copy is made.
+# Answers up to this size are sent in one piece with their headers; larger ones are not copied.
 COPIED_BYTES = 64 * 1024
-# How many connections beyond the last one that is served are told so.
-TOLD_THAT_FULL = 256
-# How often connections are asked.
+# Requests a client may send ahead on one connection. The next one ends the connection.
+QUEUED_REQUESTS = 64
+# Connections beyond the limit that receive a refusal; further ones are closed at once.
+REFUSED_CONNECTIONS = 256
+# How often each connection is asked whether it is overdue.
 LOOK_SECONDS = 0.5
 
 
-class Budget:
-    """
-    Bytes for bodies on their way in or being worked on, given out in the order of asking.
+def body_seconds(received: int, is_crowded: bool) -> float:
+    """Return how long a body may take, of which so many bytes have been received."""
+    allowed = BODY_GRACE_SECONDS + received / BODY_BYTES_PER_SECOND
+    return min(allowed, CROWDED_SECONDS if is_crowded else BODY_SECONDS)
 
-    A body is given room for its whole length or none, so one that has begun can always end;
-    until it has room its connection is not read.
-    """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._used = 0
-        self._waiting: deque[tuple[int, Callable[[int], bool]]] = deque()
+def stalled_seconds(read: int) -> float:
+    """Return how long an answer may wait for a client that has read so many bytes since."""
+    return min(STALLED_SECONDS + read / BODY_BYTES_PER_SECOND, BODY_SECONDS)
 
-    @property
-    def is_awaited(self) -> bool:
-        return bool(self._waiting)
 
-    def take(self, size: int, granted: Callable[[int], bool]) -> bool:
-        """Whether there is room at once; else `granted` is asked later if it is still wanted."""
-        if not self._waiting and self._fits(size):
-            self._used += size
-            return True
-        self._waiting.append((size, granted))
-        return False
-
-    def _fits(self, size: int) -> bool:
-        # One that is larger than all there is comes alone.
-        return self._used + size <= self._limit or not self._used
-
-    def give_back(self, size: int) -> None:
-        self._used -= size
-        while self._waiting and self._fits(self._waiting[0][0]):
-            wanted, granted = self._waiting.popleft()
-            if granted(wanted):
-                self._used += wanted
+def chunk_overhead(received: int) -> int:
+    """Return how many bytes of overhead a chunked body may have by now."""
+    return HEADER_BYTES + CHUNK_OVERHEAD_PER_BYTE * received
 
 
 class Wire:
-    """What connections are given by the server they belong to."""
+    """What all connections of one server share."""
 
     def __init__(self, connections: int, body_bytes: int) -> None:
+        # The largest number of connections.
         self.connections = connections
-        self.budget = Budget(body_bytes)
-        # The date, as a header.
+        self.budget = BodyBudget(body_bytes)
+        # The `Date` header as bytes, renewed every second.
         self.date = b""
