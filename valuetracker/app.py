@@ -23,8 +23,8 @@ from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
+from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
-from valuetracker.http.endpoint import Service
 from valuetracker.http.gate import Gate
 from valuetracker.http.limits import Wire
 from valuetracker.http.replies import Reply, Request, error_reply

@@ -17,7 +17,9 @@ from valuetracker.errors import (
     ValueTooLarge,
     ValueTrackerError,
 )
-from valuetracker.http.endpoint import INSTANCE_ID, KEY, VALUE, Call, Endpoint, Field, Kind
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import INSTANCE_ID, KEY, VALUE, Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import BatchAnswer
 from valuetracker.store import batch

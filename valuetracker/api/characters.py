@@ -11,7 +11,9 @@ from valuetracker.errors import (
     InvalidName,
     RevisionConflict,
 )
-from valuetracker.http.endpoint import AT_FIELD, CHARACTER_ID, NAME, PAST, Call, Endpoint, Field
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
+from valuetracker.http.kinds import CHARACTER_ID, NAME
 from valuetracker.records import Character, FullCharacter, Success
 from valuetracker.store import characters
 

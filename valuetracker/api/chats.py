@@ -24,19 +24,9 @@ from valuetracker.errors import (
     TooManyKeys,
     ValueTooLarge,
 )
-from valuetracker.http.endpoint import (
-    CHAT_ID,
-    FLAG,
-    KEY,
-    PAST,
-    STATE_AT,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    check_key_count,
-    choice_kind,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import PAST, Endpoint, Field
+from valuetracker.http.kinds import CHAT_ID, FLAG, KEY, STATE_AT, Kind, check_key_count, choice_kind
 from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
 from valuetracker.records import (
     BatchAnswer,

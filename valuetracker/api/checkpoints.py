@@ -25,17 +25,9 @@ from valuetracker.errors import (
     TooDeep,
     ValueTooLarge,
 )
-from valuetracker.http.endpoint import (
-    CHAT_ID,
-    CHECKPOINT_NAME,
-    FLAG,
-    REVISION,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    object_kind,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import CHAT_ID, CHECKPOINT_NAME, FLAG, OBJECT, REVISION, Kind
 from valuetracker.records import (
     Branch,
     Checkpoint,
@@ -177,7 +169,6 @@ START = Kind(
     },
     _parse_start,
 )
-OBJECT = object_kind()
 
 
 ALL = "/chats/{chat}/checkpoints"

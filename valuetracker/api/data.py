@@ -21,19 +21,9 @@ from valuetracker.errors import (
     UnsupportedMediaType,
     ValueTooLarge,
 )
-from valuetracker.http.endpoint import (
-    AT_FIELD,
-    KEY,
-    KEYS,
-    PAST,
-    VALUE,
-    AnyDocument,
-    AnyKeys,
-    Call,
-    Endpoint,
-    Field,
-    check_key_count,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import AT_FIELD, PAST, AnyDocument, AnyKeys, Endpoint, Field
+from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store import data
 from valuetracker.store.json_patch import PATCH_OPERATIONS

@@ -12,7 +12,9 @@ from valuetracker.errors import (
     PathInUse,
     PathNotAllowed,
 )
-from valuetracker.http.endpoint import EXTENSION_ID, FLAG, TEXT, Call, Endpoint, Field
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import EXTENSION_ID, FLAG, TEXT
 from valuetracker.records import ExtensionSummary, SuccessMessage
 
 

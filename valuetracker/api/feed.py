@@ -14,17 +14,15 @@ from valuetracker.errors import (
     RevisionUnknown,
     TooManyReaders,
 )
-from valuetracker.http.endpoint import (
+from valuetracker.http.call import Call, Stream
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import (
     CHAT_ID,
     EXTENSION_ID,
     INSTANCE_ID,
     KEY,
     PAGE_SIZE,
     POSITION,
-    Call,
-    Endpoint,
-    Field,
-    Stream,
     number_kind,
 )
 from valuetracker.records import FeedPage

@@ -15,19 +15,9 @@ from valuetracker.errors import (
     RevisionConflict,
     RevisionUnknown,
 )
-from valuetracker.http.endpoint import (
-    AT,
-    CURSOR,
-    KEY,
-    PAGE_SIZE,
-    PAST,
-    REVISION,
-    Call,
-    Endpoint,
-    Field,
-    Kind,
-    choice_kind,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import PAST, Endpoint, Field
+from valuetracker.http.kinds import AT, CURSOR, KEY, PAGE_SIZE, REVISION, Kind, choice_kind
 from valuetracker.records import Compaction, Difference, History, Restored
 from valuetracker.store import compaction, history, restore
 

@@ -12,17 +12,9 @@ from valuetracker.errors import (
     InvalidQuery,
     RevisionConflict,
 )
-from valuetracker.http.endpoint import (
-    AT_FIELD,
-    CHARACTER_ID,
-    CHAT_ID,
-    INSTANCE_ID,
-    NAME,
-    PAST,
-    Call,
-    Endpoint,
-    Field,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
+from valuetracker.http.kinds import CHARACTER_ID, CHAT_ID, INSTANCE_ID, NAME
 from valuetracker.records import Deleted, FullInstance, Instance, Success
 from valuetracker.store import instances
 

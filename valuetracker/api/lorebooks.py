@@ -26,7 +26,9 @@ from valuetracker.errors import (
     SymlinkRefused,
     ValueTrackerError,
 )
-from valuetracker.http.endpoint import LOREBOOK_NAME, Call, Endpoint, Field, Kind
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import LOREBOOK_NAME, Kind
 from valuetracker.store import checkpoints
 from valuetracker.store.tx.idempotency import was_answered
 from valuetracker.store.tx.ledger import Written

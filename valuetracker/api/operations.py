@@ -17,7 +17,9 @@ from valuetracker.errors import (
     TooDeep,
     ValueTooLarge,
 )
-from valuetracker.http.endpoint import TEXT, Call, Endpoint, Field, Kind, choice_kind, object_kind
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import OBJECT, TEXT, Kind, choice_kind
 from valuetracker.names import ID_LENGTH, check_id
 from valuetracker.records import Cleanup, Operation
 from valuetracker.store import operations
@@ -145,7 +147,7 @@ def _parse_stage(value: Any) -> str:
 STATUS = Kind({"type": "string", "enum": list(STATUSES)}, _parse_status)
 NAME = _name_kind("operation")
 STAGE = Kind({"type": "string", "minLength": 1, "maxLength": 256}, _parse_stage)
-DATA = Field("data", object_kind(), "What it works on.", required=False)
+DATA = Field("data", OBJECT, "What it works on.", required=False)
 CLAIM = Field("claim", TEXT, "The token `claim` gave.", required=False, nullable=True)
 
 ALL = "/chats/{chat}/operations"

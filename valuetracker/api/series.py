@@ -16,7 +16,9 @@ from valuetracker.errors import (
     ValueTooLarge,
     VersionNotFound,
 )
-from valuetracker.http.endpoint import AnyKeys, Call, Endpoint, Field, Kind
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import AnyKeys, Endpoint, Field
+from valuetracker.http.kinds import Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import (
     Claimed,

@@ -9,7 +9,9 @@ from valuetracker.api.batch import OPERATIONS_PER_BATCH
 from valuetracker.api.feed import LONGEST_WAIT_SECONDS
 from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
 from valuetracker.errors import InvalidBody
-from valuetracker.http.endpoint import LARGEST_PAGE, TEXT, Call, Document, Endpoint, Field
+from valuetracker.http.call import Call, Document
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import LARGEST_PAGE, TEXT
 from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
 from valuetracker.records import Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES

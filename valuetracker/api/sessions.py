@@ -53,15 +53,14 @@ from valuetracker.errors import (
     ValueTooLarge,
     ValueTrackerError,
 )
-from valuetracker.http.endpoint import (
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import (
     CHAT_ID,
     EXTENSION_ID,
     FLAG,
     KEY,
     VALUE,
-    Call,
-    Endpoint,
-    Field,
     Kind,
     check_key_count,
     number_kind,

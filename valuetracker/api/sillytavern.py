@@ -34,7 +34,9 @@ from valuetracker.errors import (
     SymlinkRefused,
     ValueTrackerError,
 )
-from valuetracker.http.endpoint import FLAG, TEXT, Call, Endpoint, Field, Kind
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint, Field
+from valuetracker.http.kinds import FLAG, TEXT, Kind
 from valuetracker.names import CONTROL
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 30.0

@@ -20,8 +20,9 @@ import orjson
 
 from valuetracker.errors import TokenInvalid, TokenRequired, Unauthorized, ValueTrackerError
 from valuetracker.failpoints import Failpoint
+from valuetracker.http.call import Call, Document, Service, Stream
 from valuetracker.http.deflate import Deflated, Packer, accepts_deflate
-from valuetracker.http.endpoint import Call, Document, Endpoint, Service, Stream
+from valuetracker.http.endpoint import Endpoint
 from valuetracker.http.gate import Caller, Gate
 from valuetracker.http.replies import (
     Headers,

@@ -24,18 +24,12 @@ from valuetracker.errors import (
     InvalidQuery,
     UnsupportedMediaType,
 )
-from valuetracker.http.endpoint import (
-    PATH_KINDS,
-    AnyDocument,
-    AnyKeys,
-    Call,
-    Endpoint,
-    Field,
-    check_key_count,
-)
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.http.gate import LOOKED_AT
+from valuetracker.http.kinds import PATH_KINDS, check_key_count
 from valuetracker.http.replies import Headers, Request
-from valuetracker.http.router import Found, decode
+from valuetracker.http.router import Match, decode
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.store.tx.changes import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse
@@ -183,7 +177,7 @@ def either_extension(given: Given, query: str | None) -> str:
     return check_extension_id(found)
 
 
-def read_path(found: Found) -> dict[str, str]:
+def read_path(found: Match) -> dict[str, str]:
     # Clients ask for the same few paths again and again.
     if found.path is None:
         path: dict[str, str] = {}

@@ -1,5 +1,9 @@
 """
-The route table as a trie of path segments, matched on the raw path.
+The router: finds the endpoint for a method and a raw path.
+
+The route table becomes a trie of path segments. It is matched before the path is decoded,
+because a decoded `%2F` would look like the end of a segment. This module knows nothing of
+headers, queries and bodies.
 """
 
 from __future__ import annotations
@@ -12,31 +16,33 @@ from valuetracker.errors import InvalidPath, MethodNotAllowed, RouteNotFound
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.settings import PREFIX
 
-ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-REMEMBERED_PATHS = 4_096
-REMEMBERED_LENGTH = 256
+MALFORMED_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 PREFIX_BYTES = PREFIX.encode() + b"/"
+# Paths whose match is kept, and their longest length.
+KEPT_PATHS = 4_096
+KEPT_LENGTH = 256
 
 
 class Node:
-    """One segment of the trie: literal children, one for a parameter, and endpoints."""
+    """One segment of the trie: its literal children, its parameter child, its endpoints."""
 
     __slots__ = ("endpoints", "literals", "parameter")
 
     def __init__(self) -> None:
         self.literals: dict[str, Node] = {}
         self.parameter: Node | None = None
-        # By method: the endpoint and the names of the parameters on the way to it.
+        # By method: the endpoint, and the names of the parameters of its path.
         self.endpoints: dict[str, tuple[Endpoint, tuple[str, ...]]] = {}
 
 
-class Found:
-    """Where a raw path leads: its parameters, decoded, and once they are read, checked."""
+class Match:
+    """The endpoint of a path, and the path's parameters: decoded, and later checked."""
 
     __slots__ = ("endpoint", "path", "raw")
 
     def __init__(self, endpoint: Endpoint, raw: dict[str, str | None]) -> None:
         self.endpoint = endpoint
+        # A parameter that cannot be decoded is None.
         self.raw = raw
         self.path: dict[str, str] | None = None
 
@@ -47,7 +53,7 @@ class Router:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = Node()
         self._prefixed = Node()
-        self._found: dict[tuple[str, bytes], Found] = {}
+        self._kept: dict[tuple[str, bytes], Match] = {}
         for endpoint in endpoints:
             self._add(self._prefixed, endpoint)
             if endpoint.at_root:
@@ -64,45 +70,46 @@ class Router:
             else:
                 node = node.literals.setdefault(segment, Node())
         for method in endpoint.methods:
-            assert method not in node.endpoints, f"{method} {path} is there twice"
+            if method in node.endpoints:
+                raise TypeError(f"{method} {path} is in the route table twice.")
             node.endpoints[method] = (endpoint, tuple(parameters))
 
-    def find(self, method: str, path: bytes) -> Found:
+    def find(self, method: str, path: bytes) -> Match:
         """
-        The endpoint for a raw path, and its parameters, decoded.
+        Return the endpoint for a raw path, and the path's parameters.
 
-        A parameter that cannot be decoded is None: it is refused only after the header
-        has been looked at.
+        A parameter that cannot be decoded is no error yet: it is refused after the headers
+        have been checked.
         """
-        known = self._found.get((method, path))
-        if known is None:
-            known = self._find(method, path)
+        match = self._kept.get((method, path))
+        if match is None:
+            match = self._find(method, path)
             # Clients ask for the same few paths again and again.
-            if len(path) <= REMEMBERED_LENGTH:
-                if len(self._found) >= REMEMBERED_PATHS:
-                    self._found.clear()
-                self._found[method, path] = known
-        return known
+            if len(path) <= KEPT_LENGTH:
+                if len(self._kept) >= KEPT_PATHS:
+                    self._kept.clear()
+                self._kept[method, path] = match
+        return match
 
-    def _find(self, method: str, path: bytes) -> Found:
+    def _find(self, method: str, path: bytes) -> Match:
         node = self._root
         if path.startswith(PREFIX_BYTES):
             node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
         segments = [decode(segment) for segment in path.split(b"/")[1:]]
-        # One slash at the end is as good as none. But a key that is empty by mistake must
-        # not turn the removal of one key into that of all.
+        # A slash at the end of a path is ignored. But a DELETE whose key is empty by mistake
+        # must not become a DELETE of all keys.
         if len(segments) > 1 and segments[-1] == "":
-            above = any(end.parameter for end, _ in _walk(node, segments[:-1], 0, ()))
-            if method != "DELETE" or not above:
+            takes_parameter = any(end.parameter for end, _ in _walk(node, segments[:-1], 0, ()))
+            if method != "DELETE" or not takes_parameter:
                 segments.pop()
-        # HEAD is GET whose body is not sent.
+        # HEAD is GET without the body of the answer.
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        for end, found in _walk(node, segments, 0, ()):
-            match = end.endpoints.get(wanted)
-            if match is not None:
-                endpoint, parameters = match
-                return Found(endpoint, dict(zip(parameters, found, strict=True)))
+        for end, values in _walk(node, segments, 0, ()):
+            row = end.endpoints.get(wanted)
+            if row is not None:
+                endpoint, parameters = row
+                return Match(endpoint, dict(zip(parameters, values, strict=True)))
             allowed.update(end.endpoints)
         if allowed:
             allow = sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)
@@ -111,29 +118,29 @@ class Router:
 
 
 def _walk(
-    node: Node, segments: list[str | None], depth: int, found: tuple[str | None, ...]
+    node: Node, segments: list[str | None], depth: int, values: tuple[str | None, ...]
 ) -> Iterator[tuple[Node, tuple[str | None, ...]]]:
     """
-    The nodes a path leads to, literal segments before parameters.
+    Yield the nodes that a path leads to with their parameters, literal segments first.
 
-    There can be two: a key may be called `merge`, and then reading it and merging differ
-    only in the method.
+    There can be two: a key may be called `merge`, and then reading that key and merging
+    differ in the method alone.
     """
     if depth == len(segments):
-        yield node, found
+        yield node, values
         return
     segment = segments[depth]
     literal = None if segment is None else node.literals.get(segment)
     if literal is not None:
-        yield from _walk(literal, segments, depth + 1, found)
+        yield from _walk(literal, segments, depth + 1, values)
     if node.parameter is not None:
-        yield from _walk(node.parameter, segments, depth + 1, (*found, segment))
+        yield from _walk(node.parameter, segments, depth + 1, (*values, segment))
 
 
 def decode(raw: bytes) -> str | None:
-    """A path segment or query piece as text; None if it is malformed."""
+    """Return a path segment or a piece of a query as text; None if it is malformed."""
     if b"%" in raw:
-        if ESCAPE.search(raw):
+        if MALFORMED_ESCAPE.search(raw):
             return None
         raw = unquote_to_bytes(raw)
     try:

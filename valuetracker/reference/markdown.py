@@ -13,7 +13,8 @@ from typing import Any, get_args, get_origin
 
 from valuetracker import __version__
 from valuetracker.errors import ValueTrackerError
-from valuetracker.http.endpoint import AnyDocument, AnyKeys, Document, Endpoint, Field, Stream
+from valuetracker.http.call import Document, Stream
+from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.reference.openapi import Sections, schema_of
 from valuetracker.settings import PREFIX
 

@@ -13,15 +13,9 @@ import orjson
 
 from valuetracker import __version__, errors
 from valuetracker.errors import ValueTrackerError
-from valuetracker.http.endpoint import (
-    PATH_KINDS,
-    AnyDocument,
-    AnyKeys,
-    Document,
-    Endpoint,
-    Field,
-    Stream,
-)
+from valuetracker.http.call import Document, Stream
+from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
+from valuetracker.http.kinds import PATH_KINDS
 from valuetracker.records import Error
 from valuetracker.settings import PREFIX
 

@@ -1,0 +1,124 @@
+"""
+A call: one request whose headers, path, query and body have been parsed.
+
+It is all that a handler is given, and the handler's only way to the store. The other types
+here are what a handler may return beside a record. This module knows nothing of bytes,
+sockets or routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from valuetracker.bridge.prompts import PromptBoard
+from valuetracker.http.gate import Caller
+from valuetracker.runtime.extension import Extension, Reading
+from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.feed import FeedStream
+from valuetracker.runtime.users import Users
+from valuetracker.settings import Settings
+from valuetracker.store.tx.changes import NO_CONTEXT, Context
+from valuetracker.store.tx.ledger import Written
+
+Verb = Callable[..., Coroutine[Any, Any, Any]]
+
+
+@dataclass(slots=True)
+class Document:
+    """An answer that is bytes already: a page, or JSON that was serialized before."""
+
+    body: bytes
+    media_type: str
+    # The Content-Security-Policy of a page.
+    policy: str | None = None
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer that goes on until the client leaves."""
+
+    pieces: FeedStream
+
+
+@dataclass(frozen=True)
+class Service:
+    """What handlers may need beside the extension they are about."""
+
+    settings: Settings
+    users: Users
+    prompts: PromptBoard = field(default_factory=PromptBoard)
+    # Documents are made on first use: most servers are never asked for them.
+    documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
+
+
+class Call:
+    """One request as a handler sees it."""
+
+    __slots__ = (
+        "body",
+        "caller",
+        "context",
+        "document",
+        "extension_id",
+        "extensions",
+        "last_event_id",
+        "media_type",
+        "path",
+        "query",
+        "reading",
+        "service",
+        "status",
+        "values",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        extensions: Extensions,
+        caller: Caller,
+        extension_id: str,
+        path: dict[str, str],
+    ) -> None:
+        self.service = service
+        self.caller = caller
+        # The extensions of the calling user.
+        self.extensions = extensions
+        self.extension_id = extension_id
+        self.path = path
+        self.query: dict[str, Any] = {}
+        self.body: dict[str, Any] = {}
+        # The body of an `AnyKeys` endpoint: keys and canonical values.
+        self.values: dict[str, str] = {}
+        # The body of an `AnyDocument` endpoint, which the handler checks itself.
+        self.document: Any = None
+        self.media_type = ""
+        # The context headers of a writing request, and the status of its answer.
+        self.context: Context = NO_CONTEXT
+        self.status = 200
+        self.last_event_id: bytes | None = None
+        # What `read` has read: for the headers of the answer, and for the answer cache.
+        self.reading: tuple[Extension, Reading[Any]] | None = None
+
+    async def read(self, verb: Verb, *arguments: Any) -> Any:
+        """Run a reading verb on a database connection that cannot write."""
+        extensions = self.extensions
+        extension = await extensions.enter(self.extension_id)
+        try:
+            reading = await extension.read(verb, *arguments)
+        finally:
+            extensions.leave(extension)
+        self.reading = (extension, reading)
+        return reading.result
+
+    async def write(self, verb: Verb, *arguments: Any) -> Written:
+        """Run a writing verb; its changes are durable when this returns."""
+        extensions = self.extensions
+        extension = extensions.enter_open(self.extension_id) or await extensions.enter(
+            self.extension_id
+        )
+        try:
+            return await extension.write(verb, *arguments, context=self.context, status=self.status)
+        finally:
+            extensions.leave(extension)
