@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from valuetracker.api import ENDPOINTS, SECTIONS
+from valuetracker.engine import Engine
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
@@ -32,9 +33,8 @@ from valuetracker.http.router import Router
 from valuetracker.http.tokens import TokenFile
 from valuetracker.reference.markdown import docs_document
 from valuetracker.reference.openapi import openapi_document
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
-from valuetracker.runtime.extensions import Engine
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
@@ -80,13 +80,13 @@ def retention(settings: Settings) -> list[Keep]:
 
 def create_app(engine: Engine, settings: Settings) -> Starlette:
     """The application; the engine starts and stops with its lifespan."""
-    memory: Memory[Reply] = Memory(settings.cache_mb * MEGABYTE)
-    openings = Openings(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
-    users = Users(engine, memory, openings, retention(settings))
+    cache: AnswerCache[Reply] = AnswerCache(settings.cache_mb * MEGABYTE)
+    capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
+    users = Users(engine, cache, capacity, retention(settings))
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
     service = Service(settings, users, documents=documents)
     gate = create_gate(settings)
-    dispatcher = Dispatcher(gate, Router(ENDPOINTS), service, memory)
+    dispatcher = Dispatcher(gate, Router(ENDPOINTS), service, cache)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -109,7 +109,7 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
 
     app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
     app.state.dispatcher = dispatcher
-    app.state.openings = openings
+    app.state.capacity = capacity
     app.state.end_feeds = end_waiting
     app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app

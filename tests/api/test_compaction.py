@@ -20,8 +20,8 @@ from tests.model.values_model import (
     values_of,
 )
 from valuetracker.app import create_engine, retention
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
 from valuetracker.store.data import set_value as set_stored
@@ -299,23 +299,25 @@ async def test_all_extensions_are_folded_to_what_the_settings_say(
     tmp_path: Path, given: dict[str, int], oldest: int
 ) -> None:
     settings = Settings(data_dir=tmp_path, **given)  # type: ignore[arg-type]
-    extensions = Extensions(create_engine(settings), Memory(0), Openings(1), retention(settings))
+    extensions = Extensions(
+        create_engine(settings), AnswerCache(0), Capacity(1), retention(settings)
+    )
     await extensions.start()
     for name in ("one", "two", "three"):
         await extensions.register(name, None)
-        extension = await extensions.enter(name)
+        extension = await extensions.acquire(name)
         await extension.write(put_instance, "sword", "arthur", None)
         for number in range(5):
             await extension.write(set_stored, Target("instance", "sword"), "a", str(number))
-        extensions.leave(extension)
+        extensions.release(extension)
 
-    await extensions.fold_all()
+    await extensions.compact_all()
 
     heads: list[tuple[int, int]] = []
     for name in ("one", "two", "three"):
-        extension = await extensions.enter(name)
+        extension = await extensions.acquire(name)
         found = await extension.database.read(load_head)
         heads.append((found.revision, found.oldest))
-        extensions.leave(extension)
+        extensions.release(extension)
     await extensions.stop()
     assert heads == [(6, oldest)] * 3

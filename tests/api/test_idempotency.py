@@ -22,8 +22,8 @@ from tests.model.values_model import (
     set_value,
 )
 from valuetracker.app import create_engine
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
 from valuetracker.store.batch import Operation, run_batch
@@ -258,10 +258,10 @@ def test_of_many_at_once_one_is_done(
 
 
 async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
-    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), Openings(4))
+    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), AnswerCache(0), Capacity(4))
     await extensions.start()
     await extensions.register("demo", None)
-    extension = await extensions.enter("demo")
+    extension = await extensions.acquire("demo")
     await extension.write(put_instance, "sword", "arthur", None)
     operations = [Operation("increment", "sword", "hits", "1")]
     answers: list[Written] = []
@@ -276,7 +276,7 @@ async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
             tasks.start_soon(attempt)
 
     reading = await extension.read(list_values, instance("sword"))
-    extensions.leave(extension)
+    extensions.release(extension)
     await extensions.stop()
     assert [answer.revision for answer in answers] == [2] * 5
     assert sorted(answer.replayed for answer in answers) == [False] + [True] * 4

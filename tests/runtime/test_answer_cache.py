@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from valuetracker.runtime.answer_cache import OVERHEAD_BYTES, Memory
+from valuetracker.runtime.answer_cache import OVERHEAD_BYTES, AnswerCache
 from valuetracker.store.rows.tags import Tag
 
 A: Tag = ("value", "i", "a")
@@ -17,114 +17,114 @@ def room_for(count: int, size: int = 0) -> int:
 
 
 def test_what_is_kept_is_given_back() -> None:
-    memory: Memory[str] = Memory(room_for(10))
+    cache: AnswerCache[str] = AnswerCache(room_for(10))
 
-    memory.keep(key("a"), "answer", 0, "owner", frozenset({A}))
+    cache.keep(key("a"), "answer", 0, "owner", frozenset({A}))
 
-    assert memory.get(key("a")) == "answer"
-    assert memory.get(key("b")) is None
-    assert memory.get(("somebody", b"other", b"a")) is None
-    assert memory.get(("somebody else", b"demo", b"a")) is None
+    assert cache.get(key("a")) == "answer"
+    assert cache.get(key("b")) is None
+    assert cache.get(("somebody", b"other", b"a")) is None
+    assert cache.get(("somebody else", b"demo", b"a")) is None
 
 
 def test_a_commit_drops_what_depends_on_what_it_touched_and_nothing_else() -> None:
-    memory: Memory[str] = Memory(room_for(10))
-    memory.keep(key("a"), "a", 0, "owner", frozenset({A}))
-    memory.keep(key("b"), "b", 0, "owner", frozenset({B}))
-    memory.keep(key("both"), "both", 0, "owner", frozenset({A, BOTH}))
-    memory.keep(key("other"), "other", 0, "other owner", frozenset({A}))
+    cache: AnswerCache[str] = AnswerCache(room_for(10))
+    cache.keep(key("a"), "a", 0, "owner", frozenset({A}))
+    cache.keep(key("b"), "b", 0, "owner", frozenset({B}))
+    cache.keep(key("both"), "both", 0, "owner", frozenset({A, BOTH}))
+    cache.keep(key("other"), "other", 0, "other owner", frozenset({A}))
 
-    memory.forget("owner", {A})
+    cache.invalidate("owner", {A})
 
-    assert memory.get(key("a")) is None
-    assert memory.get(key("both")) is None
-    assert memory.get(key("b")) == "b"
-    assert memory.get(key("other")) == "other"
-
-
-def test_forgetting_an_owner_drops_all_of_his_and_nothing_else() -> None:
-    memory: Memory[str] = Memory(room_for(10))
-    memory.keep(key("a"), "a", 0, "owner", frozenset({A, B}))
-    memory.keep(key("b"), "b", 0, "owner", frozenset({B}))
-    memory.keep(key("c"), "c", 0, "other owner", frozenset({B}))
-
-    memory.forget_all("owner")
-
-    assert memory.get(key("a")) is None
-    assert memory.get(key("b")) is None
-    assert memory.get(key("c")) == "c"
-    assert memory.size == room_for(1)
+    assert cache.get(key("a")) is None
+    assert cache.get(key("both")) is None
+    assert cache.get(key("b")) == "b"
+    assert cache.get(key("other")) == "other"
 
 
-def test_forgetting_what_nobody_keeps_is_no_mistake() -> None:
-    memory: Memory[str] = Memory(room_for(10))
+def test_invalidating_an_owner_drops_all_its_answers_and_nothing_else() -> None:
+    cache: AnswerCache[str] = AnswerCache(room_for(10))
+    cache.keep(key("a"), "a", 0, "owner", frozenset({A, B}))
+    cache.keep(key("b"), "b", 0, "owner", frozenset({B}))
+    cache.keep(key("c"), "c", 0, "other owner", frozenset({B}))
 
-    memory.forget("nobody", {A})
-    memory.forget_all("nobody")
+    cache.invalidate_all("owner")
 
-    assert memory.size == 0
+    assert cache.get(key("a")) is None
+    assert cache.get(key("b")) is None
+    assert cache.get(key("c")) == "c"
+    assert cache.size == room_for(1)
+
+
+def test_invalidating_what_nobody_keeps_is_no_mistake() -> None:
+    cache: AnswerCache[str] = AnswerCache(room_for(10))
+
+    cache.invalidate("nobody", {A})
+    cache.invalidate_all("nobody")
+
+    assert cache.size == 0
 
 
 def test_the_answer_unused_for_longest_makes_room() -> None:
-    memory: Memory[str] = Memory(room_for(4))
+    cache: AnswerCache[str] = AnswerCache(room_for(4))
     for name in "abcd":
-        memory.keep(key(name), name, 0, "owner", frozenset({A}))
-    memory.get(key("a"))
+        cache.keep(key(name), name, 0, "owner", frozenset({A}))
+    cache.get(key("a"))
 
-    memory.keep(key("e"), "e", 0, "owner", frozenset({A}))
+    cache.keep(key("e"), "e", 0, "owner", frozenset({A}))
 
-    assert [name for name in "abcde" if memory.get(key(name))] == ["a", "c", "d", "e"]
-    assert memory.size == room_for(4)
+    assert [name for name in "abcde" if cache.get(key(name))] == ["a", "c", "d", "e"]
+    assert cache.size == room_for(4)
 
 
 def test_it_never_holds_more_than_its_bytes() -> None:
-    memory: Memory[int] = Memory(room_for(8, 500))
+    cache: AnswerCache[int] = AnswerCache(room_for(8, 500))
 
     for number in range(1_000):
-        memory.keep(key(str(number)), number, number % 2_000, "owner", frozenset({A}))
+        cache.keep(key(str(number)), number, number % 2_000, "owner", frozenset({A}))
 
-        assert memory.size <= room_for(8, 500)
+        assert cache.size <= room_for(8, 500)
 
 
 def test_one_answer_does_not_push_out_all_the_others() -> None:
-    memory: Memory[str] = Memory(room_for(8))
-    memory.keep(key("small"), "small", 0, "owner", frozenset({A}))
+    cache: AnswerCache[str] = AnswerCache(room_for(8))
+    cache.keep(key("small"), "small", 0, "owner", frozenset({A}))
 
-    memory.keep(key("large"), "large", room_for(2), "owner", frozenset({A}))
+    cache.keep(key("large"), "large", room_for(2), "owner", frozenset({A}))
 
-    assert memory.get(key("large")) is None
-    assert memory.get(key("small")) == "small"
+    assert cache.get(key("large")) is None
+    assert cache.get(key("small")) == "small"
 
 
 def test_a_limit_of_nothing_keeps_nothing() -> None:
-    memory: Memory[str] = Memory(0)
+    cache: AnswerCache[str] = AnswerCache(0)
 
-    memory.keep(key("a"), "a", 0, "owner", frozenset({A}))
+    cache.keep(key("a"), "a", 0, "owner", frozenset({A}))
 
-    assert memory.get(key("a")) is None
+    assert cache.get(key("a")) is None
 
 
 def test_keeping_again_replaces_answer_size_and_tags() -> None:
-    memory: Memory[str] = Memory(room_for(10))
-    memory.keep(key("a"), "old", 700, "owner", frozenset({A}))
+    cache: AnswerCache[str] = AnswerCache(room_for(10))
+    cache.keep(key("a"), "old", 700, "owner", frozenset({A}))
 
-    memory.keep(key("a"), "new", 10, "owner", frozenset({B}))
+    cache.keep(key("a"), "new", 10, "owner", frozenset({B}))
 
-    assert memory.size == room_for(1, 10)
-    memory.forget("owner", {A})
-    assert memory.get(key("a")) == "new"
-    memory.forget("owner", {B})
-    assert memory.get(key("a")) is None
+    assert cache.size == room_for(1, 10)
+    cache.invalidate("owner", {A})
+    assert cache.get(key("a")) == "new"
+    cache.invalidate("owner", {B})
+    assert cache.get(key("a")) is None
 
 
 def test_nothing_is_left_behind_when_everything_is_dropped() -> None:
-    memory: Memory[str] = Memory(room_for(4))
+    cache: AnswerCache[str] = AnswerCache(room_for(4))
     for number in range(50):
-        memory.keep(key(str(number)), "x", 0, number % 3, frozenset({A, ("value", str(number))}))
+        cache.keep(key(str(number)), "x", 0, number % 3, frozenset({A, ("value", str(number))}))
 
     for owner in range(3):
-        memory.forget_all(owner)
+        cache.invalidate_all(owner)
 
-    assert memory.size == 0
-    assert not memory._kept
-    assert not memory._by_tag
+    assert cache.size == 0
+    assert not cache._entries
+    assert not cache._by_tag

@@ -15,7 +15,7 @@ from tests.conftest import RunningServer
 from tests.support.databases import Gate, commits_of, held_writer, opened, waiting
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import CharacterNotFound
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
 from valuetracker.store.characters import get_character, put_character
 from valuetracker.store.data import find_value, list_values, set_value
@@ -36,7 +36,7 @@ async def database(tmp_path: Path) -> AsyncIterator[SQLiteDatabase]:
 
 @pytest.fixture
 async def extension(database: SQLiteDatabase) -> Extension:
-    extension = Extension("demo", database, 0, lambda *_: None, Openings(4))
+    extension = Extension("demo", database, 0, lambda *_: None, Capacity(4))
     database.on_commit = extension.apply_commit
     await extension.write(put_instance, "i", "c", None)
     return extension
@@ -177,15 +177,15 @@ async def test_readers_never_see_time_run_backwards(extension: Extension) -> Non
 
 
 async def test_closing_waits_for_those_who_are_inside(database: SQLiteDatabase) -> None:
-    extension = Extension("demo", database, 0, lambda *_: None, Openings(4))
-    extension.enter()
-    extension.enter()
+    extension = Extension("demo", database, 0, lambda *_: None, Capacity(4))
+    extension.acquire()
+    extension.acquire()
 
     closing = asyncio.create_task(extension.close("gone"))
-    extension.leave()
+    extension.release()
     await asyncio.sleep(0)
     assert not closing.done()
-    extension.leave()
+    extension.release()
     await closing
 
     assert database._writer is None

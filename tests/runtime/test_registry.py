@@ -34,7 +34,7 @@ async def load(engine: SQLiteEngine) -> Registry:
 async def test_a_new_directory_has_an_empty_registry(engine: SQLiteEngine) -> None:
     registry = await load(engine)
 
-    assert registry.registered() == []
+    assert registry.list_registered() == []
     assert registry.find("Demo") is None
     await registry.close()
 
@@ -48,7 +48,7 @@ async def test_what_is_saved_is_there_after_a_restart(engine: SQLiteEngine) -> N
     registry = await load(engine)
 
     assert registry.find("Demo") == DEMO
-    assert registry.registered() == [DEMO, OTHER]
+    assert registry.list_registered() == [DEMO, OTHER]
     assert list(registry.others("Demo")) == [OTHER]
     await registry.close()
 
@@ -66,7 +66,7 @@ async def test_a_deregistered_extension_is_remembered_but_not_registered(
 
     assert registry.find("Demo") == gone
     assert registry.find_registered("Demo") is None
-    assert registry.registered() == []
+    assert registry.list_registered() == []
     await registry.close()
 
 
@@ -74,9 +74,9 @@ async def test_a_revision_that_is_noted_never_falls(engine: SQLiteEngine, tmp_pa
     registry = await load(engine)
     await registry.save(OTHER)
 
-    await registry.note_revision("other", 9)
-    await registry.note_revision("other", 3)
-    await registry.note_revision("nobody", 3)
+    await registry.save_revision("other", 9)
+    await registry.save_revision("other", 3)
+    await registry.save_revision("nobody", 3)
 
     found = registry.find("other")
     assert found is not None

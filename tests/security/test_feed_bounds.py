@@ -33,7 +33,7 @@ def few(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 def readers(server: RunningServer) -> int:
-    found: int = server.app.state.openings._readers
+    found: int = server.app.state.capacity.readers
     return found
 
 

@@ -25,12 +25,12 @@ import asyncio, pathlib, sys
 from valuetracker.app import create_engine
 from valuetracker.settings import Settings
 from valuetracker.runtime.extensions import Extensions
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
 
 async def main():
     settings = Settings(data_dir=pathlib.Path(sys.argv[1]))
-    extensions = Extensions(create_engine(settings), Memory(0), Openings(8))
+    extensions = Extensions(create_engine(settings), AnswerCache(0), Capacity(8))
     await extensions.start()
     await extensions.register("demo", None)
     await extensions.stop()

@@ -26,7 +26,7 @@ from tests.support.databases import held_writer, waiting
 from tests.support.engines import started
 from tests.support.postgres import PostgresServer
 from valuetracker.errors import ValueTrackerError
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
 from valuetracker.store import characters, data, instances
 from valuetracker.store.rows.targets import Target, instance
@@ -194,7 +194,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.bench.opened(self.identity, self.name)
         )
         self.extension = Extension(
-            "demo", self.database, self.model.revision, lambda *_: None, Openings(4)
+            "demo", self.database, self.model.revision, lambda *_: None, Capacity(4)
         )
         self.database.on_commit = self.extension.apply_commit
 

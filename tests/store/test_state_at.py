@@ -16,8 +16,8 @@ from tests.integrity.recount import recount
 from valuetracker.app import create_engine
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import Compacted, RevisionUnknown
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
@@ -58,13 +58,13 @@ SWORD2 = instance("sword2")
 
 @pytest.fixture
 async def extension(tmp_path: Path) -> AsyncIterator[Extension]:
-    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), Memory(0), Openings(4))
+    extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), AnswerCache(0), Capacity(4))
     await extensions.start()
     await extensions.register("demo", None)
-    entered = await extensions.enter("demo")
+    entered = await extensions.acquire("demo")
     await entered.write(put_instance, "sword", "arthur", None)
     yield entered
-    extensions.leave(entered)
+    extensions.release(entered)
     await extensions.stop()
 
 

@@ -15,9 +15,8 @@ import asyncpg
 from tests.integrity.contents import statements
 from tests.integrity.recount import State, recount, recount_tables
 from valuetracker.app import create_engine
-from valuetracker.engine import Database, Transaction
+from valuetracker.engine import Database, Engine, Transaction
 from valuetracker.records import now
-from valuetracker.runtime.extensions import Engine
 from valuetracker.settings import Settings
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.tx.ledger import load_head, make_head

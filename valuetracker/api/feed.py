@@ -46,7 +46,7 @@ async def list_events(call: Call) -> Stream:
 
     `EventSource` cannot set headers, so the extension may be named in the query.
     """
-    extension = await call.extensions.enter(call.extension_id)
+    extension = await call.extensions.acquire(call.extension_id)
     try:
         since = _since(call, extension)
         # Refused now, while there can still be a status to say so.
@@ -55,7 +55,7 @@ async def list_events(call: Call) -> Stream:
     finally:
         # A reader does not use the extension in between: one that does not read what it is
         # sent must not keep it from being closed.
-        call.extensions.leave(extension)
+        call.extensions.release(extension)
     return Stream(extension.feed.stream(since, wanted))
 
 
@@ -67,7 +67,7 @@ async def list_changes(call: Call) -> Any:
     without any is held back until there is one or that many seconds have passed. Without
     `since` it begins now.
     """
-    extension = await call.extensions.enter(call.extension_id)
+    extension = await call.extensions.acquire(call.extension_id)
     try:
         since = _since(call, extension)
         await extension.read_result(feed_events.list_revisions, since, 0)
@@ -76,7 +76,7 @@ async def list_changes(call: Call) -> Any:
             since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)
         )
     finally:
-        call.extensions.leave(extension)
+        call.extensions.release(extension)
 
 
 def _since(call: Call, extension: Extension) -> int:

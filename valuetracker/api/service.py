@@ -37,7 +37,7 @@ async def healthz(call: Call) -> Health:
         "version": __version__,
         "engine": extensions.engine.name,
         "engineVersion": extensions.engine.version,
-        "extensions": len(extensions.registry.registered()),
+        "extensions": len(extensions.registry.list_registered()),
         "openDatabases": extensions.open_count,
     }
 

@@ -107,7 +107,7 @@ async def get_health(call: Call) -> BridgeHealth:
         config,
         {
             "engine": extensions.engine.name,
-            "registered": len(extensions.registry.registered()),
+            "registered": len(extensions.registry.list_registered()),
             "open": extensions.open_count,
         },
         call.query.get("base_url"),

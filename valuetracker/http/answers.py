@@ -23,7 +23,7 @@ from valuetracker.http.body_budget import Reservation
 from valuetracker.http.flow_control import FlowControl
 from valuetracker.http.limits import Wire
 from valuetracker.http.replies import Reply, Request
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.capacity import Capacity
 
 CLOSE = b"connection: close\r\n"
 
@@ -51,7 +51,7 @@ class Answers:
         "_loop",
         "_on_all_sent",
         "_on_stream",
-        "_openings",
+        "_capacity",
         "_queue",
         "_tasks",
         "_transport",
@@ -71,7 +71,7 @@ class Answers:
         self._dispatch: Callable[[Request], Reply | Coroutine[Any, Any, Reply]]
         self._dispatch = app_state.dispatcher.dispatch
         self._wire: Wire = app_state.wire
-        self._openings: Openings = app_state.openings
+        self._capacity: Capacity = app_state.capacity
         self._tasks = server_state.tasks
         self._flow = flow
         self._transport = flow.transport
@@ -196,4 +196,4 @@ class Answers:
         if self.current.is_streaming:
             self.current.task.cancel()
         else:
-            self._openings.nobody_listens_to(self.current.task)
+            self._capacity.abandon(self.current.task)

@@ -104,21 +104,21 @@ class Call:
     async def read(self, verb: Verb, *arguments: Any) -> Any:
         """Run a reading verb on a database connection that cannot write."""
         extensions = self.extensions
-        extension = await extensions.enter(self.extension_id)
+        extension = await extensions.acquire(self.extension_id)
         try:
             reading = await extension.read(verb, *arguments)
         finally:
-            extensions.leave(extension)
+            extensions.release(extension)
         self.reading = (extension, reading)
         return reading.result
 
     async def write(self, verb: Verb, *arguments: Any) -> Written:
         """Run a writing verb; its changes are durable when this returns."""
         extensions = self.extensions
-        extension = extensions.enter_open(self.extension_id) or await extensions.enter(
+        extension = extensions.acquire_open(self.extension_id) or await extensions.acquire(
             self.extension_id
         )
         try:
             return await extension.write(verb, *arguments, context=self.context, status=self.status)
         finally:
-            extensions.leave(extension)
+            extensions.release(extension)

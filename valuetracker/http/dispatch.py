@@ -47,7 +47,7 @@ from valuetracker.http.request_parsing import (
 )
 from valuetracker.http.router import Router
 from valuetracker.names import DEFAULT_USER
-from valuetracker.runtime.answer_cache import Memory
+from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.ledger import Written
 
@@ -67,7 +67,7 @@ class Dispatcher:
     gate: Gate
     router: Router
     service: Service
-    memory: Memory[Reply]
+    cache: AnswerCache[Reply]
 
     def __post_init__(self) -> None:
         self._failpoint = Failpoint.from_environment()
@@ -86,7 +86,7 @@ class Dispatcher:
             return self._refuse(request, given, refusal, started)
         if request.method == "GET":
             key = (caller.scope, given.get(b"x-extension-id", b""), request.target)
-            reply = self.memory.get(key)
+            reply = self.cache.get(key)
             if reply is not None:
                 condition = given.get(b"if-none-match")
                 if condition is not None and matches(reply.etag, condition):
@@ -156,7 +156,7 @@ class Dispatcher:
         users = self.service.users
         extensions = users.default
         if caller.user != DEFAULT_USER:
-            extensions = await users.enter(caller.user)
+            extensions = await users.acquire(caller.user)
         try:
             call = Call(self.service, extensions, caller, extension_id, read_path(found))
             if endpoint.extension == "path":
@@ -179,7 +179,7 @@ class Dispatcher:
             return self._reply(endpoint, request, given, call, result)
         finally:
             if extensions is not users.default:
-                users.leave(extensions)
+                users.release(extensions)
 
     def _reply(
         self,
@@ -222,7 +222,7 @@ class Dispatcher:
         ):
             key = (call.caller.scope, named, request.target)
             size = len(body) + len(named) + len(request.target)
-            self.memory.keep(key, reply, size, extension, reading.tags)
+            self.cache.keep(key, reply, size, extension, reading.tags)
         condition = given.get(b"if-none-match")
         if condition is not None and matches(etag, condition):
             return not_modified(reply)

@@ -1,6 +1,5 @@
 """
-How much may be open at a time, whoever it belongs to: databases, readers of feeds, and who
-waits for something to happen.
+Limits of the whole server, over all users: open databases, readers of feeds, waiting requests.
 """
 
 from __future__ import annotations
@@ -8,71 +7,81 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from valuetracker.errors import TooManyReaders
 
-if TYPE_CHECKING:
-    from valuetracker.runtime.extension import Extension
+
+class Closable(Protocol):
+    """An open extension, as far as the choice of the next one to close needs to know it."""
+
+    used_at: int
+
+    @property
+    def is_idle(self) -> bool: ...
 
 
-class Openings:
-    """The open databases of all users, the longest unused of which are closed."""
+class Capacity:
+    """Counts what is open on this server, and closes the databases that are used least."""
 
     def __init__(self, databases: int, feed_readers: int = 50, all_feed_readers: int = 2_000):
         self._databases = max(1, databases)
         self._feed_readers = feed_readers
         self._all_feed_readers = all_feed_readers
-        self._readers = 0
+        self.readers = 0
         self._clock = 0
-        # What closes each of them, if it is still unused then.
-        self._open: dict[Extension, Callable[[Extension], None]] = {}
-        # Tasks that only wait, and those whose answer nobody will hear.
+        # For each open extension, the function that closes it if it is still idle then.
+        self._open: dict[Closable, Callable[[], None]] = {}
+        # Tasks that do nothing but wait, and tasks whose client has gone.
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._unheard: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._abandoned: WeakSet[asyncio.Task[Any]] = WeakSet()
 
-    def opened(self, extension: Extension, close: Callable[[Extension], None]) -> None:
-        self._open[extension] = close
+    # Open databases
 
-    def closed(self, extension: Extension) -> None:
+    def add_open(self, extension: Closable, close_if_idle: Callable[[], None]) -> None:
+        self._open[extension] = close_if_idle
+
+    def remove_open(self, extension: Closable) -> None:
         self._open.pop(extension, None)
 
-    def used(self, extension: Extension) -> None:
+    def mark_used(self, extension: Closable) -> None:
         self._clock += 1
         extension.used_at = self._clock
 
     @property
-    def too_many(self) -> int:
+    def excess(self) -> int:
+        """How many more databases are open than should be; below zero if there are fewer."""
         return len(self._open) - self._databases
 
-    def make_room(self) -> None:
-        """Close what was not used for the longest time; not what is in use or followed."""
-        too_many = self.too_many
-        if too_many > 0:
-            idle = [each for each in self._open if not each.users and not each.feed.is_read]
+    def evict_idle(self) -> None:
+        """Close the idle databases unused for the longest time, if too many are open."""
+        excess = self.excess
+        if excess > 0:
+            idle = [each for each in self._open if each.is_idle]
             idle.sort(key=lambda each: each.used_at)
-            for extension in idle[:too_many]:
-                self._open[extension](extension)
+            for extension in idle[:excess]:
+                self._open[extension]()
 
     # Readers of feeds
 
-    def reader_came(self, readers_there: int) -> None:
-        if readers_there >= self._feed_readers or self._readers >= self._all_feed_readers:
+    def add_reader(self, readers_of_feed: int) -> None:
+        """Count one more reader of a feed that has `readers_of_feed`, or refuse it."""
+        if readers_of_feed >= self._feed_readers or self.readers >= self._all_feed_readers:
             raise TooManyReaders()
-        self._readers += 1
+        self.readers += 1
 
-    def reader_left(self) -> None:
-        self._readers -= 1
+    def remove_reader(self) -> None:
+        self.readers -= 1
 
-    # Who waits
+    # Waiting requests
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While this task only waits: it ends as soon as nobody listens to it."""
+        """Mark the current task as one that only waits: it is cancelled if its client goes."""
         task = asyncio.current_task()
         assert task is not None
-        if task in self._unheard:
+        if task in self._abandoned:
             raise asyncio.CancelledError
         self._waiting.add(task)
         try:
@@ -80,8 +89,13 @@ class Openings:
         finally:
             self._waiting.discard(task)
 
-    def nobody_listens_to(self, task: asyncio.Task[Any]) -> None:
-        """End it if it waits, now or later; what it does otherwise it does to the end."""
-        self._unheard.add(task)
+    def abandon(self, task: asyncio.Task[Any]) -> None:
+        """
+        Note that the client of a task has gone.
+
+        The task is cancelled if it only waits, now or later. Anything else it finishes: a
+        write is wanted even if nobody hears its answer.
+        """
+        self._abandoned.add(task)
         if task in self._waiting:
             task.cancel()

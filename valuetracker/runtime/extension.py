@@ -1,13 +1,14 @@
 """
-One open extension: its database, and the order of time as the event loop sees it.
+One open extension: its database, and the order in which the event loop sees its revisions.
 
-A commit becomes visible to readers of the file before the event loop hears of it, and an
-answer in memory is older than either. So that nobody ever sees time run backwards:
+Readers of the file see a commit before the event loop is notified of it, and a cached answer
+may be older than both. Three rules make sure that no client sees an older state after a newer
+one:
 
-- commits are applied to memory in the order of their revisions, on the event loop;
-- a read carries the revision of its snapshot and is released only when that revision has
-  been applied, because afterwards memory can no longer answer with anything older;
-- an answer is kept only if nothing was committed since its read began.
+- commits are applied to the cache in the order of their revisions, on the event loop;
+- a read carries the revision of its snapshot and is answered only after that revision has
+  been applied: from then on the cache holds nothing older;
+- an answer is cached only if nothing was committed since its read began.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from valuetracker.engine import Database, Transaction
 from valuetracker.errors import ValueTrackerError
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import EVERYTHING, Tag
@@ -32,7 +33,7 @@ P = ParamSpec("P")
 
 @dataclass(slots=True)
 class Reading(Generic[T]):
-    """What a reading verb returned, and what is needed to keep it."""
+    """The result of a reading verb, and what is needed to cache the answer."""
 
     result: T
     revision: int
@@ -50,29 +51,36 @@ class Extension:
         database: Database,
         revision: int,
         committed: Callable[[Extension, Commit], None],
-        openings: Openings,
+        capacity: Capacity,
     ) -> None:
         self.id = id
         self.database = database
         self.revision = revision
+        # How many requests use the database now.
         self.users = 0
+        # When it was last used, on the clock of `Capacity`.
         self.used_at = 0
         self._commits = 0
         self._committed = committed
         self._waiting: list[asyncio.Future[None]] = []
         self._unused = asyncio.Event()
-        self.feed = Feed(self, openings)
+        self.feed = Feed(self, capacity)
 
     def apply_commit(self, commit: Commit | None) -> None:
-        """Told by the engine, on the event loop, in order, before any answer goes out."""
+        """
+        Apply one commit to the cache and the feed.
+
+        The engine calls this on the event loop, in the order of revisions, before any request
+        of the commit is answered.
+        """
         if commit is not None:
             if commit.revision - commit.revisions != self.revision:
-                # Some before it were committed without our hearing of it.
+                # Commits before this one were not reported to us: any answer may be stale.
                 commit.tags = None
             self.revision = commit.revision
             self._commits += 1
             self._committed(self, commit)
-            self.feed.committed(commit)
+            self.feed.add_commit(commit)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
@@ -84,12 +92,14 @@ class Extension:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> Reading[T]:
+        """Run a reading verb on a snapshot; the caller has acquired the extension."""
+
         async def job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
             snapshot = await Snapshot.take(transaction)
             try:
                 return await verb(snapshot, *arguments, **named), snapshot
             except ValueTrackerError as refusal:
-                # "Not found" is knowledge of a revision like any other answer.
+                # "Not found" was true at a revision, as any other answer was.
                 return refusal, snapshot
 
         commits = self._commits
@@ -97,8 +107,8 @@ class Extension:
         revision = snapshot.head.revision
         while revision > self.revision:
             if not self.database.writing:
-                # A commit whose answer was lost on its way, or somebody else's: nothing
-                # in memory is known to be true any more.
+                # The report of a commit was lost, or another process wrote: any cached
+                # answer may be stale.
                 self.apply_commit(Commit(revision, tags=None))
                 break
             await self._next_commit()
@@ -109,12 +119,12 @@ class Extension:
         return Reading(result, revision, snapshot.etag, tags, keepable)
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
-        """What a verb gives, for one who has not entered."""
-        self.enter()
+        """Return the result of a reading verb, for a caller that has not acquired the extension."""
+        self.acquire()
         try:
             return (await self.read(verb, *arguments)).result
         finally:
-            self.leave()
+            self.release()
 
     async def write(
         self,
@@ -127,8 +137,8 @@ class Extension:
         try:
             written: Written = await self.database.write(job)
         except Withdrawn as withdrawn:
-            # It is undone, because it did nothing but look. Its answer stands, unless that was
-            # a state: the one it looked at is not the one that is left.
+            # The request changed nothing, so it was rolled back. Its answer stays valid,
+            # unless the answer is a state: that state was rolled back too and is read again.
             answers = getattr(verb, "answers", None)
             job = WriteJob(repeat_answer, (withdrawn.answer,), context, status)
             if answers is not None:
@@ -141,18 +151,27 @@ class Extension:
         self._waiting.append(waiting)
         await waiting
 
-    # Being used
+    # Counting uses
 
-    def enter(self) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """True if no request uses the database and nobody reads the feed."""
+        return not self.users and not self.feed.has_readers
+
+    def acquire(self) -> None:
         self.users += 1
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.users -= 1
         if not self.users:
             self._unused.set()
 
     async def close(self, reason: str) -> None:
-        """Close once nobody uses it; nobody may enter any more, and feeds are ended."""
+        """
+        End the feed, wait until no request uses the database, and close it.
+
+        The caller makes sure that nobody can acquire the extension any more.
+        """
         self.feed.end(reason)
         while self.users:
             self._unused.clear()

@@ -1,10 +1,10 @@
 """
 The feed: every revision as one event, in order, without a gap, never split.
 
-Readers pull: each has a cursor, and what comes after it is taken from the latest commits
-in memory or else from the log. So a reader costs no queue, and one that was away for a
-while goes on where it was. Commits only wake them, and the more readers there are the
-less often: feeding must not take the loop away from those who write.
+Readers pull: each has a cursor, a revision, and takes the events after it from the latest
+commits in memory, or else from the log. So a reader needs no queue, and a reader that
+reconnects continues at its cursor. A commit only wakes the readers. The more readers there
+are, the less often they are woken, because requests that write need the event loop too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from valuetracker.errors import ValueTrackerError
 from valuetracker.records import FeedPage
-from valuetracker.runtime.capacity import Openings
+from valuetracker.runtime.capacity import Capacity
 from valuetracker.store.feed_events import (
     Filter,
     Revision,
@@ -31,28 +31,28 @@ from valuetracker.store.feed_events import (
 from valuetracker.store.tx.ledger import Commit
 
 HEARTBEAT_SECONDS = 15.0
-# How many revisions are taken at once from the log, and how many bytes of the latest stay
-# in memory.
-FROM_LOG = 50
-IN_MEMORY_BYTES = 4 * 1024 * 1024
-# A reader that was up to date and has since fallen this far behind is not reading.
+# How many revisions are read from the log at once, and how many bytes of the latest events
+# are kept in memory.
+LOG_PAGE = 50
+RECENT_BYTES = 4 * 1024 * 1024
+# A reader that was up to date and is now this many revisions behind has stopped reading.
 LARGEST_LAG = 10_000
-# What waking a reader costs at the least, and how long one waits for a wake-up at the most.
+# The least time it takes to wake a reader, and the longest time an event is held back.
 SECONDS_PER_READER = 0.0002
 LONGEST_DELAY_SECONDS = 1.0
-# Readers as a whole may take a fifteenth of the loop: after a wake-up, fourteen times as long as
-# it took is left to others.
-REST = 14
+# All readers together may take a fifteenth of the event loop: after they were woken, they are
+# not woken again for fourteen times as long as that took.
+REST_FACTOR = 14
 
-# For how many cursors what comes next is kept joined.
-JOINED = 64
+# For how many cursors the joined bytes of the next events are kept.
+JOINED_CURSORS = 64
 
 OVERFLOW = b"event: overflow\ndata: {}\n\n"
 GONE = b"event: gone\ndata: {}\n\n"
 
 
 class Source(Protocol):
-    """The extension a feed is of."""
+    """The extension whose changes a feed reports."""
 
     revision: int
 
@@ -60,47 +60,48 @@ class Source(Protocol):
 
 
 class Feed:
-    """What the readers of one extension share."""
+    """The feed of one extension, shared by all its readers."""
 
-    def __init__(self, source: Source, openings: Openings) -> None:
+    def __init__(self, source: Source, capacity: Capacity) -> None:
         self._source = source
-        self._openings = openings
+        self._capacity = capacity
         self._recent: deque[tuple[Revision, bytes]] = deque()
         self._recent_bytes = 0
-        # What readers that are equally far get, made once for all of them.
+        # The next bytes for a cursor, joined once for all readers that stand there.
         self._joined: dict[int, tuple[bytes, int]] = {}
         self._readers = 0
         self._wakeup: asyncio.Event = asyncio.Event()
         self._waking: asyncio.TimerHandle | None = None
         self._beating: asyncio.TimerHandle | None = None
-        # How long the last wake-up took, from the first reader to the last.
+        # How long it took, the last time, until every reader that was woken had been served.
         self._woken_at = 0.0
         self._still_busy = 0
         self._cost = 0.0
-        # Why no more will come: "gone" (deregistered) or "closed" (the server stops).
+        # Why the feed has ended: "gone" (deregistered) or "closed" (the database is closed).
         self.ended: str | None = None
 
     @property
-    def is_read(self) -> bool:
+    def has_readers(self) -> bool:
         return self._readers > 0
 
-    # What the extension tells
+    # Called by the extension
 
-    def committed(self, commit: Commit) -> None:
+    def add_commit(self, commit: Commit) -> None:
+        """Take up the events of a commit, and wake the readers soon."""
         if not self._readers:
             return
         revisions = by_revision(commit.entries)
         if self._recent and (
             not revisions or revisions[0].revision != self._recent[-1][0].revision + 1
         ):
-            # A gap: what lies in it is in the log only.
+            # A gap: its revisions are in the log only.
             self._recent.clear()
             self._recent_bytes = 0
         for revision in revisions:
             event = event_bytes(event_record(revision, Filter()))
             self._recent.append((revision, event))
             self._recent_bytes += len(event)
-        while self._recent and self._recent_bytes > IN_MEMORY_BYTES:
+        while self._recent and self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= len(self._recent.popleft()[1])
         self._joined.clear()
         if self._waking is None:
@@ -108,7 +109,7 @@ class Feed:
 
     def _delay(self) -> float:
         least = self._readers * SECONDS_PER_READER
-        return min(LONGEST_DELAY_SECONDS, max(least, REST * self._cost))
+        return min(LONGEST_DELAY_SECONDS, max(least, REST_FACTOR * self._cost))
 
     def end(self, reason: str) -> None:
         self.ended = reason
@@ -124,29 +125,29 @@ class Feed:
         wakeup.set()
 
     def _served(self) -> None:
-        """A reader has all there was; with the last one the wake-up is over."""
+        """Note that one reader is up to date; after the last one, the cost of waking is known."""
         if self._still_busy:
             self._still_busy -= 1
             if not self._still_busy:
                 self._cost = asyncio.get_running_loop().time() - self._woken_at
 
     def _beat(self) -> None:
-        """Wake everybody now and then, to tell the other side that we are still here."""
+        """Wake all readers regularly, so that a comment line shows that the server is there."""
         self._beating = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
         self._wake()
 
-    # What readers do
+    # Called by readers
 
-    def came(self) -> None:
-        """One more reader, if there is room; it must say when it has left."""
-        self._openings.reader_came(self._readers)
+    def add_reader(self) -> None:
+        """Count one more reader, or refuse it; the caller must `remove_reader` afterwards."""
+        self._capacity.add_reader(self._readers)
         self._readers += 1
         if self._beating is None:
             loop = asyncio.get_running_loop()
             self._beating = loop.call_later(HEARTBEAT_SECONDS, self._beat)
 
-    def left(self) -> None:
-        self._openings.reader_left()
+    def remove_reader(self) -> None:
+        self._capacity.remove_reader()
         self._readers -= 1
         if not self._readers and self._beating is not None:
             self._beating.cancel()
@@ -159,11 +160,11 @@ class Feed:
         return FeedStream(self, self.events(since, wanted))
 
     async def events(self, since: int, wanted: Filter) -> AsyncGenerator[bytes, None]:
-        """Server-Sent Events from `since` on, for as long as somebody listens."""
+        """Yield Server-Sent Events from `since` on, until the feed ends or the reader closes."""
         loop = asyncio.get_running_loop()
         # Tells a proxy that the answer has begun.
         yield b": value tracker\n\n"
-        spoken_at = loop.time()
+        sent_at = loop.time()
         following = False
         while True:
             wakeup = self._wakeup
@@ -173,14 +174,14 @@ class Feed:
             try:
                 chunk, since = await self._next_bytes(since, wanted)
             except ValueTrackerError:
-                # Folded away under a reader that was slow; it hears so when it returns.
+                # The log was compacted past a slow reader; reconnecting gives it the exact error.
                 yield OVERFLOW
                 return
-            if not chunk and loop.time() - spoken_at >= HEARTBEAT_SECONDS * 0.9:
+            if not chunk and loop.time() - sent_at >= HEARTBEAT_SECONDS * 0.9:
                 chunk = b": still here\n\n"
             if chunk:
                 yield chunk
-                spoken_at = loop.time()
+                sent_at = loop.time()
             if since < self._source.revision:
                 continue
             following = True
@@ -192,12 +193,12 @@ class Feed:
             await wakeup.wait()
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
-        """The next events as one answer; none yet means waiting for some."""
+        """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
-        # One that does not wait is a request like any other.
+        # A request that does not wait is no reader.
         if wait:
-            self.came()
+            self.add_reader()
         try:
             while True:
                 wakeup = self._wakeup
@@ -209,15 +210,15 @@ class Feed:
                     continue
                 if loop.time() >= end:
                     return {"items": [], "next": since}
-                with self._openings.waiting():
+                with self._capacity.waiting():
                     await _wait(wakeup, end - loop.time())
         finally:
             if wait:
-                self.left()
+                self.remove_reader()
 
     async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
         if not wanted.everything:
-            entries, since = await self._next_revisions(since, FROM_LOG)
+            entries, since = await self._next_revisions(since, LOG_PAGE)
             return joined_events(entries, wanted), since
         joined = self._joined.get(since)
         if joined is not None:
@@ -226,10 +227,10 @@ class Feed:
         if recent is not None:
             joined = b"".join(event for _, event in recent), self._last(recent, since)
         else:
-            entries, last = await self._next_revisions(since, FROM_LOG)
+            entries, last = await self._next_revisions(since, LOG_PAGE)
             joined = joined_events(entries, wanted), last
-        if len(joined[0]) <= IN_MEMORY_BYTES:
-            if len(self._joined) >= JOINED:
+        if len(joined[0]) <= RECENT_BYTES:
+            if len(self._joined) >= JOINED_CURSORS:
                 self._joined.clear()
             self._joined[since] = joined
         return joined
@@ -239,26 +240,26 @@ class Feed:
         if recent is not None:
             entries = [entry for entry, _ in recent][:limit]
         elif self.ended is not None:
-            # The database is being closed; whoever is behind goes on after reconnecting.
+            # The database is being closed; a reader that is behind continues after reconnecting.
             return [], max(since, self._source.revision)
         else:
             entries = await self._source.read_result(list_revisions, since, limit)
-            # The file may be ahead of what has been applied here.
+            # The file may have revisions that were not applied here yet.
             entries = [entry for entry in entries if entry.revision <= self._source.revision]
         if not entries:
-            # Numbers that were skipped have no entries; nothing is left up to the head.
+            # Skipped revisions have no entries; there is nothing more up to the newest revision.
             return [], max(since, self._source.revision)
         return entries, entries[-1].revision
 
     def _after(self, since: int) -> list[tuple[Revision, bytes]] | None:
-        """What came after `since`, if memory reaches back that far."""
+        """Return the events after `since`, or None if memory does not reach back that far."""
         if since == self._source.revision:
             return []
         if not self._recent or self._recent[0][0].revision > since + 1:
             return None
         if self._recent[-1][0].revision < self._source.revision:
             return None
-        # The newest are at the right end, and few are new.
+        # The newest are at the right end, and usually few are new.
         found: list[tuple[Revision, bytes]] = []
         for each in reversed(self._recent):
             if each[0].revision <= since:
@@ -273,16 +274,16 @@ class Feed:
 
 class FeedStream:
     """
-    What one reader is given, piece by piece.
+    The events for one reader, piece by piece.
 
-    It counts as a reader from the moment it is made, before anybody has asked for the first
-    piece; whoever is given one must `aclose` it.
+    It counts as a reader as soon as it is created, before the first piece is asked for. The
+    caller must `aclose` it.
     """
 
     def __init__(self, feed: Feed, pieces: AsyncGenerator[bytes, None]) -> None:
         self._feed: Feed | None = None
         self._pieces = pieces
-        feed.came()
+        feed.add_reader()
         self._feed = feed
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -292,16 +293,16 @@ class FeedStream:
         try:
             await self._pieces.aclose()
         finally:
-            self._leave()
+            self._remove_reader()
 
-    def _leave(self) -> None:
+    def _remove_reader(self) -> None:
         feed, self._feed = self._feed, None
         if feed is not None:
-            feed.left()
+            feed.remove_reader()
 
     def __del__(self) -> None:
-        # A connection that was lost before its answer began closes nothing.
-        self._leave()
+        # If the connection is lost before the answer begins, nobody calls `aclose`.
+        self._remove_reader()
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -1,8 +1,9 @@
 """
 The registry: every extension that was ever registered, and where its database is.
 
-It is small, read at the start and kept in memory; every change is written first. A row
-outlives deregistration and purge, because revisions must never be given out twice.
+The registry is small: it is read at start and kept in memory. Each change is written before
+memory is changed. A row is kept after deregistration and purge, because a revision must never
+be given out twice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from valuetracker.engine.statement import Statement
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one extension."""
+    """One row of the registry."""
 
     id: str
     location: str | None
@@ -83,7 +84,7 @@ class Registry:
         record = self._records.get(id)
         return record if record is not None and record.registered else None
 
-    def registered(self) -> list[Record]:
+    def list_registered(self) -> list[Record]:
         return sorted(
             (record for record in self._records.values() if record.registered),
             key=lambda record: record.id,
@@ -99,8 +100,8 @@ class Registry:
         await self._database.write(job)
         self._records[record.id] = record
 
-    async def note_revision(self, id: str, revision: int) -> None:
-        """Remember that an extension has come this far."""
+    async def save_revision(self, id: str, revision: int) -> None:
+        """Save the revision an extension has reached, if it is newer than the saved one."""
         record = self._records.get(id)
         if record is not None and revision > record.revision:
             await self.save(replace(record, revision=revision))

@@ -1,10 +1,11 @@
 """
-Users: each has extensions of their own, in a place of their own, with their own registry.
+Users: each user has extensions and a registry of their own.
 
-`default-user`, and whoever uses the server on its own, has the data directory itself. The
-others' places are opened with their first request and closed when many others have been
-used since; what one does never reaches another's data, memory, feed or idempotency keys,
-because all of those hang on the extension that was found through the user.
+`default-user` owns the data directory itself; it is also the user of everyone who uses the
+server without the SillyTavern bridge. The data of another user is opened with that user's
+first request and closed when many others have been served since. No user reaches the data,
+cached answers, feed or idempotency keys of another: all of those belong to an extension, and
+an extension is only found through its user.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from valuetracker.engine import Engine
 from valuetracker.errors import DatabaseDamaged, StartupError
 from valuetracker.names import DEFAULT_USER
-from valuetracker.runtime.answer_cache import Memory
-from valuetracker.runtime.capacity import Openings
-from valuetracker.runtime.extensions import Engine, Extensions
+from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.capacity import Capacity
+from valuetracker.runtime.extensions import Extensions
 from valuetracker.store.compaction import Keep
 
 # How many users beside the default one may have their registry open.
@@ -32,13 +34,13 @@ class Users:
     def __init__(
         self,
         engine: Engine,
-        memory: Memory[Any],
-        openings: Openings,
+        cache: AnswerCache[Any],
+        capacity: Capacity,
         retention: Sequence[Keep] = (),
     ) -> None:
         self._engine = engine
-        self._memory = memory
-        self._openings = openings
+        self._cache = cache
+        self._capacity = capacity
         self._retention = retention
         self.default = self._extensions(engine)
         # The least recently used come first.
@@ -47,7 +49,7 @@ class Users:
         self._stopping: set[asyncio.Task[None]] = set()
 
     def _extensions(self, engine: Engine) -> Extensions:
-        return Extensions(engine, self._memory, self._openings, self._retention)
+        return Extensions(engine, self._cache, self._capacity, self._retention)
 
     async def start(self) -> None:
         await self.default.start()
@@ -60,17 +62,17 @@ class Users:
         await self.default.stop()
 
     def end_feeds(self) -> None:
-        """Let the readers of feeds go: the server is about to stop."""
+        """End all feeds, because the server is about to stop."""
         for extensions in (self.default, *self._others.values()):
             extensions.end_feeds()
 
     def waiting(self) -> AbstractContextManager[None]:
-        """While a task only waits: it ends as soon as nobody listens to it."""
-        return self._openings.waiting()
+        """Mark the current task as one that only waits: it is cancelled if its client goes."""
+        return self._capacity.waiting()
 
-    async def enter(self, handle: str) -> Extensions:
-        """Another user's extensions, opened if need be; whoever enters must `leave`."""
-        assert handle != DEFAULT_USER, "those are there without entering"
+    async def acquire(self, handle: str) -> Extensions:
+        """Return another user's extensions, opened if need be; the caller must `release` them."""
+        assert handle != DEFAULT_USER, "use `default`, which is always open"
         async with self._locks[handle]:
             extensions = self._others.pop(handle, None)
             if extensions is None:
@@ -78,21 +80,21 @@ class Users:
                 try:
                     await extensions.start()
                 except StartupError as error:
-                    # What keeps a server from starting keeps one user from being served.
+                    # A fault that would prevent the start of a server affects one user only.
                     raise DatabaseDamaged(str(error)) from error
             self._others[handle] = extensions
             extensions.calls += 1
-        self._make_room()
+        self._evict_idle()
         return extensions
 
-    def leave(self, extensions: Extensions) -> None:
+    def release(self, extensions: Extensions) -> None:
         extensions.calls -= 1
 
-    def _make_room(self) -> None:
-        too_many = len(self._others) - OPEN_USERS
-        if too_many > 0:
+    def _evict_idle(self) -> None:
+        excess = len(self._others) - OPEN_USERS
+        if excess > 0:
             idle = [handle for handle, each in self._others.items() if each.is_idle]
-            for handle in idle[:too_many]:
+            for handle in idle[:excess]:
                 task = asyncio.get_running_loop().create_task(self._stop(handle, if_idle=True))
                 self._stopping.add(task)
                 task.add_done_callback(self._stopping.discard)

@@ -1,0 +1,131 @@
+"""
+Provisioning: choosing, creating, adopting and discarding the database of an extension.
+
+The callers hold the lock of the extension and the lock of all registrations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from valuetracker.engine import Engine, Transaction
+from valuetracker.errors import (
+    DatabaseDamaged,
+    PathDiffers,
+    PathInUse,
+    ValueTrackerError,
+)
+from valuetracker.runtime.registry import Record, Registry
+from valuetracker.store import adoption
+from valuetracker.store.tx.ledger import Ledger, WriteJob, load_head, make_head
+
+# The registry saves the revision of an extension when its database is closed and each time
+# this many revisions were written, so the saved revision lags behind by little more than this.
+SAVED_EVERY = 1_000
+
+
+class Provisioning:
+    """The databases of one user's extensions, wherever the engine keeps them."""
+
+    def __init__(self, engine: Engine, registry: Registry) -> None:
+        self._engine = engine
+        self._registry = registry
+
+    def location(self, extension_id: str, path: str | None, known: Record | None) -> str:
+        """Return where the database is or will be; refuse a path that is in use."""
+        if path is None and known is not None and known.location is not None:
+            return known.location
+        location = self._engine.locate(extension_id, path)
+        if known is not None and known.registered and known.location != location:
+            raise PathDiffers()
+        if self._belongs_to_another(extension_id, location):
+            raise PathInUse("That file belongs to another extension.")
+        return location
+
+    def _belongs_to_another(self, extension_id: str, location: str) -> bool:
+        # Two spellings may name one file; better to refuse one name too many.
+        folded = location.casefold()
+        return any(
+            other.location is not None and other.location.casefold() == folded
+            for other in self._registry.others(extension_id)
+        )
+
+    async def prepare(
+        self, extension_id: str, location: str, known: Record | None, at: str
+    ) -> Record:
+        """Create, adopt or reuse the database at `location`, and return its registry row."""
+        floor = known.revision if known is not None else 0
+        if known is not None and known.location == location:
+            identity = await self._reuse(location, known)
+        else:
+            identity = await self._create_or_adopt(extension_id, location, floor, at)
+        revision = await self._continue_above(location, identity, floor)
+        return Record(extension_id, location, identity, revision, True, at)
+
+    async def _reuse(self, location: str, known: Record) -> str:
+        """Return the identity of a database that was registered before; it must be the same."""
+        identity, _ = await self._engine.identity(location)
+        if identity != known.identity:
+            raise DatabaseDamaged("The file is not the one that was registered.")
+        return identity
+
+    async def _create_or_adopt(self, extension_id: str, location: str, floor: int, at: str) -> str:
+        """Create the database, or take the one that is there, and return its identity."""
+
+        async def setup(transaction: Transaction) -> None:
+            await make_head(transaction, floor)
+
+        if not await self._engine.exists(location):
+            return await self._engine.create(location, extension_id, at, setup)
+        if await self._engine.is_unmarked(location, adoption.recognise):
+            convert = adoption.conversion(floor)
+            return await self._engine.adopt(location, extension_id, at, convert)
+        identity, name = await self._engine.identity(location)
+        if name != extension_id or any(
+            other.identity == identity for other in self._registry.others(extension_id)
+        ):
+            raise PathInUse("That file is the database of another extension.")
+        return identity
+
+    async def _continue_above(self, location: str, identity: str, floor: int) -> int:
+        """
+        Raise the revision of the database to `floor` if it is lower, and return the revision.
+
+        An older copy of the file must not give out numbers that were given out before.
+        """
+        database = await self._engine.open(location, identity)
+        try:
+            head = await database.read(load_head)
+            if head.revision < floor:
+                await database.write(WriteJob(skip_to, (floor,)))
+            return max(head.revision, floor)
+        finally:
+            await database.close()
+
+    async def purge(self, record: Record, location: str) -> Record:
+        """Discard the database of a known extension, and return the row that is left of it."""
+        # The file first: if the process dies in between, the extension has a missing file,
+        # and a second purge finishes the first.
+        revision = await self._last_revision(record, location)
+        await self._engine.discard(location, record.id)
+        return replace(record, location=None, identity=None, revision=revision)
+
+    async def _last_revision(self, record: Record, location: str) -> int:
+        try:
+            assert record.identity is not None
+            return await self._continue_above(location, record.identity, record.revision)
+        except ValueTrackerError:
+            # The file cannot be read any more. The saved revision lags behind by less than this.
+            return record.revision + 2 * SAVED_EVERY
+
+    async def purge_unknown(self, extension_id: str) -> None:
+        """Discard a database that lies where this extension's would, if nobody registered it."""
+        location = self._engine.locate(extension_id, None)
+        if await self._engine.exists(location) and not self._belongs_to_another(
+            extension_id, location
+        ):
+            await self._engine.discard(location, extension_id)
+
+
+async def skip_to(tx: Ledger, revision: int) -> None:
+    await tx.skip_to(revision)
