@@ -13,9 +13,9 @@ from typing import Any
 from valuetracker.cli.main import main
 from valuetracker.engine.sqlite_connection import SQLiteTransaction
 from valuetracker.engine.statement import Statement
-from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
 
-LOG = (sql.INSERT_ENTRY, sql.INSERT_KEYFRAME)
+LOG = (INSERT_ENTRY, INSERT_KEYFRAME)
 
 
 def leave_out_log() -> None:

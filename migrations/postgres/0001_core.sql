@@ -1,5 +1,5 @@
--- The database of one extension. What the tables are for is told in
--- valuetracker/store/DESIGN.md.
+-- The database of one extension. docs/ARCHITECTURE.md draws the tables, docs/DESIGN.md explains
+-- the rules behind them.
 
 -- One row: which database this is, and at which migration. The registry remembers
 -- `identity`, so a schema put in its place by mistake is noticed.
@@ -10,18 +10,18 @@ CREATE TABLE {schema}.file (
     version    BIGINT NOT NULL
 );
 
--- One row: where the log ends. Numbers are handed out from here and never reused:
--- `revision` per request that changes something, `number` per character, holder, chat and
--- place, `place` each time something comes into being. `oldest` is the oldest revision that
--- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
--- The counts let a list notice that it is not whole: `subjects` is of all rows of characters,
--- holders and chats, the others of what is there.
+-- One row: where the log begins and ends. Numbers are given out from here and never reused:
+-- `revision` per request that changes something, `number` per character, instance, space, chat
+-- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
+-- still be read: older ones are folded. `last_entry` is the last entry of the log. The counts let
+-- a list notice that it is not whole: `subjects` counts all rows of characters, instances and
+-- chats, the others only what is not deleted.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
-    entry      BIGINT NOT NULL,
+    last_entry BIGINT NOT NULL,
     number     BIGINT NOT NULL,
-    place      BIGINT NOT NULL,
+    ordinal    BIGINT NOT NULL,
     subjects   BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
@@ -31,61 +31,62 @@ CREATE TABLE {schema}.head (
     checksum   BIGINT NOT NULL
 );
 
--- One row is one character that is or was. `place` orders lists by when things came into
--- being; `instances` is how many it has, so that a list of them can be known to be whole, and
--- `members` the exclusive or of the sums of those it ever had. `entry` is the last of its log.
+-- One row is one character, also a deleted one. `ordinal` orders lists by creation. `instances`
+-- counts its instances, `members` is the exclusive or of the sums of all it ever had, so that a
+-- list of them is known to be whole. `last_entry` is the last entry of its log.
 CREATE TABLE {schema}.characters (
     number     BIGINT PRIMARY KEY,
-    place      BIGINT NOT NULL,
+    ordinal    BIGINT NOT NULL,
     id         TEXT COLLATE "C" NOT NULL UNIQUE,
     name       TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
     instances  BIGINT NOT NULL,
     members    BIGINT NOT NULL,
-    gone       BIGINT NOT NULL,
+    deleted    BIGINT NOT NULL,
     revision   BIGINT NOT NULL,
-    entry      BIGINT NOT NULL,
+    last_entry BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
--- One row is one thing that holds values, or did: an `instance` by its id, or what belongs
--- to a chat (its own data, `chat`; its `series`; its `processed` ids) by the chat's number.
+-- One row is one holder of values, also a deleted one: an instance by its id (`space` is
+-- `instance`), or a space of a chat by the chat's number (`chat` for its own data, `series`,
+-- `processed`).
 --
--- `revision` is that of its latest change, values included, `shaped` that of the latest
--- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
--- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
--- one; `known` counts its rows, also of keys that are gone. `unframed` counts changes since its
--- last keyframe. `entry` is the last of its log, `taken` the last of what it took over.
-CREATE TABLE {schema}.holders (
-    number       BIGINT PRIMARY KEY,
-    place        BIGINT NOT NULL,
-    space        TEXT COLLATE "C" NOT NULL,
-    id           TEXT COLLATE "C" NOT NULL,
-    character_id TEXT COLLATE "C",
-    chat         BIGINT,
-    name         TEXT COLLATE "C",
-    origin       TEXT COLLATE "C",
-    created_at   TEXT COLLATE "C" NOT NULL,
-    updated_at   TEXT COLLATE "C" NOT NULL,
-    gone         BIGINT NOT NULL,
-    floor        BIGINT NOT NULL,
-    shaped       BIGINT NOT NULL,
-    unframed     BIGINT NOT NULL,
-    revision     BIGINT NOT NULL,
-    entry        BIGINT NOT NULL,
-    taken        BIGINT NOT NULL,
-    keys         BIGINT NOT NULL,
-    known        BIGINT NOT NULL,
-    digest       BIGINT NOT NULL,
-    checksum     BIGINT NOT NULL
+-- `revision` is that of its last change, values included, `shape_revision` that of the last change
+-- of the instance itself, `readable_from` the oldest at which it can still be read. `keys` counts
+-- its values and `digest` is the exclusive or of their checksums; `key_rows` counts its rows in
+-- `data`, also of removed keys. `last_entry` is the last entry of its log, `last_taken` the last
+-- one it took over from its parent.
+CREATE TABLE {schema}.instances (
+    number                 BIGINT PRIMARY KEY,
+    ordinal                BIGINT NOT NULL,
+    space                  TEXT COLLATE "C" NOT NULL,
+    id                     TEXT COLLATE "C" NOT NULL,
+    character_id           TEXT COLLATE "C",
+    chat                   BIGINT,
+    name                   TEXT COLLATE "C",
+    origin                 TEXT COLLATE "C",
+    created_at             TEXT COLLATE "C" NOT NULL,
+    updated_at             TEXT COLLATE "C" NOT NULL,
+    deleted                BIGINT NOT NULL,
+    readable_from          BIGINT NOT NULL,
+    shape_revision         BIGINT NOT NULL,
+    changes_since_keyframe BIGINT NOT NULL,
+    revision               BIGINT NOT NULL,
+    last_entry             BIGINT NOT NULL,
+    last_taken             BIGINT NOT NULL,
+    keys                   BIGINT NOT NULL,
+    key_rows               BIGINT NOT NULL,
+    digest                 BIGINT NOT NULL,
+    checksum               BIGINT NOT NULL
 );
 
-CREATE UNIQUE INDEX holders_by_id ON {schema}.holders (id, space);
-CREATE INDEX holders_of_character ON {schema}.holders (character_id) WHERE character_id IS NOT NULL;
-CREATE INDEX holders_of_chat ON {schema}.holders (chat) WHERE chat IS NOT NULL;
+CREATE UNIQUE INDEX instances_by_id ON {schema}.instances (id, space);
+CREATE INDEX instances_of_character ON {schema}.instances (character_id) WHERE character_id IS NOT NULL;
+CREATE INDEX instances_of_chat ON {schema}.instances (chat) WHERE chat IS NOT NULL;
 
--- Which holders ever belonged to which character or chat, by numbers.
+-- Which instances ever belonged to which character or chat, by numbers.
 CREATE TABLE {schema}.members (
     parent BIGINT NOT NULL,
     holder BIGINT NOT NULL,
@@ -93,56 +94,64 @@ CREATE TABLE {schema}.members (
 );
 
 -- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
--- null. `value` is canonical JSON text, spliced into answers as it is; an update keeps the
--- row's place. `last` is the revision that last said anything about the key, also without
--- effect; `anchored` whether a flip can reach it.
+-- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
+-- is; an update keeps the `ordinal`. `last_change` is the revision of the last change of the key,
+-- also of a dormant one; `anchored` is 1 if the chain of a chat decides over some change of it.
+-- The view `instance_values` shows the same with the ids of the instances.
 CREATE TABLE {schema}.data (
-    holder   BIGINT NOT NULL,
-    key      TEXT COLLATE "C" NOT NULL,
-    value    TEXT COLLATE "C",
-    place    BIGINT NOT NULL,
-    revision BIGINT NOT NULL,
-    last     BIGINT NOT NULL,
-    anchored BIGINT NOT NULL,
-    checksum BIGINT NOT NULL
+    holder      BIGINT NOT NULL,
+    key         TEXT COLLATE "C" NOT NULL,
+    value       TEXT COLLATE "C",
+    ordinal     BIGINT NOT NULL,
+    revision    BIGINT NOT NULL,
+    last_change BIGINT NOT NULL,
+    anchored    BIGINT NOT NULL,
+    checksum    BIGINT NOT NULL
 );
 
 -- By a digest of the key: a key may be longer than an index entry.
 CREATE UNIQUE INDEX data_by_key ON {schema}.data (holder, md5(key));
 
+-- The values for a person who opens the database with any tool: instance id, key and value.
+CREATE VIEW {schema}.instance_values AS
+SELECT instances.id AS instance_id, data.key AS key, data.value AS value
+FROM {schema}.data JOIN {schema}.instances ON instances.number = data.holder
+WHERE instances.space = 'instance' AND data.value IS NOT NULL
+ORDER BY instances.ordinal, data.ordinal;
+
 -- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
 -- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
--- changes, each with what it asked for and what came of it.
+-- changes, each with what was asked for and the result.
 --
--- `effect` says whether they took effect when they were written. `standing` is 0 while a
--- flip of their place can reach them; once their instance has left the chat it is the revision
--- at which it did, above 0 if they count as unanchored since, below if they are dropped.
+-- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
+-- is 0 while the chain of the place's chat decides over them; once their instance has left the
+-- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
 --
--- `prior` is the entry before it in the log, `before` that of its subject, `earlier` that
--- of its chat: an entry that an index or a page has lost is missed.
+-- `prev_in_log`, `prev_of_subject` and `prev_in_chat` name the entry before it in three lists, so
+-- that an entry that an index or a page has lost is missed.
 CREATE TABLE {schema}.entries (
-    entry    BIGINT PRIMARY KEY,
-    subject  BIGINT NOT NULL,
-    at       TEXT COLLATE "C" NOT NULL,
-    actor    TEXT COLLATE "C" NOT NULL,
-    chat     BIGINT,
-    place    BIGINT,
-    effect   BIGINT NOT NULL,
-    standing BIGINT NOT NULL,
-    prior    BIGINT NOT NULL,
-    before   BIGINT NOT NULL,
-    earlier  BIGINT NOT NULL,
-    changes  TEXT COLLATE "C" NOT NULL,
-    checksum BIGINT NOT NULL
+    entry           BIGINT PRIMARY KEY,
+    subject         BIGINT NOT NULL,
+    at              TEXT COLLATE "C" NOT NULL,
+    actor           TEXT COLLATE "C" NOT NULL,
+    chat            BIGINT,
+    place           BIGINT,
+    effect          BIGINT NOT NULL,
+    left_at         BIGINT NOT NULL,
+    dropped         BIGINT NOT NULL,
+    prev_in_log     BIGINT NOT NULL,
+    prev_of_subject BIGINT NOT NULL,
+    prev_in_chat    BIGINT NOT NULL,
+    changes         TEXT COLLATE "C" NOT NULL,
+    checksum        BIGINT NOT NULL
 );
 
 CREATE INDEX entries_of_subject ON {schema}.entries (subject, entry);
 CREATE INDEX entries_of_chat ON {schema}.entries (chat, entry) WHERE chat IS NOT NULL;
 CREATE INDEX entries_of_place ON {schema}.entries (place, entry) WHERE place IS NOT NULL;
 
--- One row says, of a holder after some entry, which revision each of its keys is of: the
--- state at a moment is the keyframe before it and the few entries since. `digest` is over the
--- values those are.
+-- One row says of a holder after some entry which revision each of its keys is of: the state at
+-- a moment is the keyframe before it and the few entries since. `digest` is over the values.
 CREATE TABLE {schema}.keyframes (
     holder   BIGINT NOT NULL,
     entry    BIGINT NOT NULL,
@@ -152,55 +161,55 @@ CREATE TABLE {schema}.keyframes (
     PRIMARY KEY (holder, entry)
 );
 
--- What a branch has taken over of the log of its parent, as its own: entries with the numbers
--- they had there, for their order. They are sources and nothing else: neither history nor
--- the state at a moment knows them.
+-- Entries that a branch has taken over from its parent, with the numbers they had there, for
+-- their order. They are source changes only: history and the state at a moment do not show them.
 CREATE TABLE {schema}.taken (
-    entry    BIGINT NOT NULL,
-    subject  BIGINT NOT NULL,
-    at       TEXT COLLATE "C" NOT NULL,
-    actor    TEXT COLLATE "C" NOT NULL,
-    chat     BIGINT,
-    place    BIGINT,
-    effect   BIGINT NOT NULL,
-    standing BIGINT NOT NULL,
-    prior    BIGINT NOT NULL,
-    before   BIGINT NOT NULL,
-    earlier  BIGINT NOT NULL,
-    changes  TEXT COLLATE "C" NOT NULL,
-    checksum BIGINT NOT NULL,
+    entry           BIGINT NOT NULL,
+    subject         BIGINT NOT NULL,
+    at              TEXT COLLATE "C" NOT NULL,
+    actor           TEXT COLLATE "C" NOT NULL,
+    chat            BIGINT,
+    place           BIGINT,
+    effect          BIGINT NOT NULL,
+    left_at         BIGINT NOT NULL,
+    dropped         BIGINT NOT NULL,
+    prev_in_log     BIGINT NOT NULL,
+    prev_of_subject BIGINT NOT NULL,
+    prev_in_chat    BIGINT NOT NULL,
+    changes         TEXT COLLATE "C" NOT NULL,
+    checksum        BIGINT NOT NULL,
     PRIMARY KEY (subject, entry)
 );
 
 CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 
--- One row is one chat that is or was. `revision` is that of its latest change, with all that
--- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
--- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
--- `instances`, `rooms` (a bit each), `places`, `checkpoints` and `operations` say how many it has,
--- `members` is the exclusive or of the sums of the instances it ever had.
+-- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
+-- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
+-- itself, `last_in_chat` the last of all that were made in it. `instances`, `spaces` (a bit each),
+-- `places`, `checkpoints` and `operations` count what it has, `members` is the exclusive or of the
+-- sums of the instances it ever had.
 CREATE TABLE {schema}.chats (
-    number      BIGINT PRIMARY KEY,
-    place       BIGINT NOT NULL,
+    number        BIGINT PRIMARY KEY,
+    ordinal       BIGINT NOT NULL,
     -- Checked when a statement ends: in one, an id may go from a chat to another.
-    id          TEXT COLLATE "C" NOT NULL UNIQUE DEFERRABLE INITIALLY IMMEDIATE,
-    parent      BIGINT,
-    origin      TEXT COLLATE "C",
-    created_at  TEXT COLLATE "C" NOT NULL,
-    updated_at  TEXT COLLATE "C" NOT NULL,
-    archived_at TEXT COLLATE "C",
-    gone        BIGINT NOT NULL,
-    floor       BIGINT NOT NULL,
-    revision    BIGINT NOT NULL,
-    entry       BIGINT NOT NULL,
-    told        BIGINT NOT NULL,
-    instances   BIGINT NOT NULL,
-    rooms       BIGINT NOT NULL,
-    places      BIGINT NOT NULL,
-    checkpoints BIGINT NOT NULL,
-    operations  BIGINT NOT NULL,
-    members     BIGINT NOT NULL,
-    checksum    BIGINT NOT NULL
+    id            TEXT COLLATE "C" NOT NULL UNIQUE DEFERRABLE INITIALLY IMMEDIATE,
+    parent        BIGINT,
+    origin        TEXT COLLATE "C",
+    created_at    TEXT COLLATE "C" NOT NULL,
+    updated_at    TEXT COLLATE "C" NOT NULL,
+    archived_at   TEXT COLLATE "C",
+    deleted       BIGINT NOT NULL,
+    readable_from BIGINT NOT NULL,
+    revision      BIGINT NOT NULL,
+    last_entry    BIGINT NOT NULL,
+    last_in_chat  BIGINT NOT NULL,
+    instances     BIGINT NOT NULL,
+    spaces        BIGINT NOT NULL,
+    places        BIGINT NOT NULL,
+    checkpoints   BIGINT NOT NULL,
+    operations    BIGINT NOT NULL,
+    members       BIGINT NOT NULL,
+    checksum      BIGINT NOT NULL
 );
 
 -- Ids that chats had before they were renamed; they still find them.
@@ -210,36 +219,36 @@ CREATE TABLE {schema}.aliases (
     checksum BIGINT NOT NULL
 );
 
--- One row is one place in a chat that has ever been seen: a message and one of its swipes.
--- `seen` is the revision at which the message was first seen, `position` where it stands in
--- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
--- there, `hash` the first one reconciled after the last such change. `entries` is how many are
--- anchored there, `moved` the revision of its last flip.
+-- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
+-- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
+-- `first_written` is the revision of the first change anchored there, `hash` that of the text the
+-- last such change was made of. `entries` counts the entries anchored there, `last_flip` is the
+-- revision of its last flip.
 CREATE TABLE {schema}.places (
-    place      BIGINT PRIMARY KEY,
-    chat       BIGINT NOT NULL,
-    message_id TEXT COLLATE "C" NOT NULL,
-    swipe      TEXT COLLATE "C" NOT NULL,
-    seen       BIGINT NOT NULL,
-    position   BIGINT,
-    written    BIGINT NOT NULL,
-    entries    BIGINT NOT NULL,
-    moved      BIGINT NOT NULL,
-    hash       TEXT COLLATE "C",
-    checksum   BIGINT NOT NULL
+    place         BIGINT PRIMARY KEY,
+    chat          BIGINT NOT NULL,
+    message_id    TEXT COLLATE "C" NOT NULL,
+    swipe         TEXT COLLATE "C" NOT NULL,
+    first_seen    BIGINT NOT NULL,
+    position      BIGINT,
+    first_written BIGINT NOT NULL,
+    entries       BIGINT NOT NULL,
+    last_flip     BIGINT NOT NULL,
+    hash          TEXT COLLATE "C",
+    checksum      BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX places_by_name
     ON {schema}.places (chat, md5(message_id), md5(swipe));
 
--- One row is one change of a place's position, at the revision that made it; `previous` is
--- the revision of the one before.
+-- One row is the position of a place from a revision on; `prev_of_place` is the revision of the
+-- flip before.
 CREATE TABLE {schema}.flips (
-    place    BIGINT NOT NULL,
-    revision BIGINT NOT NULL,
-    position BIGINT,
-    previous BIGINT NOT NULL,
-    checksum BIGINT NOT NULL,
+    place         BIGINT NOT NULL,
+    revision      BIGINT NOT NULL,
+    position      BIGINT,
+    prev_of_place BIGINT NOT NULL,
+    checksum      BIGINT NOT NULL,
     PRIMARY KEY (place, revision)
 );
 

@@ -1,5 +1,5 @@
--- The database of one extension. What the tables are for is told in
--- valuetracker/store/DESIGN.md.
+-- The database of one extension. docs/ARCHITECTURE.md draws the tables, docs/DESIGN.md explains
+-- the rules behind them.
 
 -- One row: which database this is. The registry remembers `identity`, so a file put in
 -- its place by mistake is noticed.
@@ -9,18 +9,18 @@ CREATE TABLE file (
     created_at TEXT NOT NULL
 ) STRICT;
 
--- One row: where the log ends. Numbers are handed out from here and never reused:
--- `revision` per request that changes something, `number` per character, holder, chat and
--- place, `place` each time something comes into being. `oldest` is the oldest revision that
--- can still be read: what lies below it has been folded. `entry` is the last entry of the log.
--- The counts let a list notice that it is not whole: `subjects` is of all rows of characters,
--- holders and chats, the others of what is there.
+-- One row: where the log begins and ends. Numbers are given out from here and never reused:
+-- `revision` per request that changes something, `number` per character, instance, space, chat
+-- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
+-- still be read: older ones are folded. `last_entry` is the last entry of the log. The counts let
+-- a list notice that it is not whole: `subjects` counts all rows of characters, instances and
+-- chats, the others only what is not deleted.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
     oldest     INTEGER NOT NULL,
-    entry      INTEGER NOT NULL,
+    last_entry INTEGER NOT NULL,
     number     INTEGER NOT NULL,
-    place      INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,
     subjects   INTEGER NOT NULL,
     characters INTEGER NOT NULL,
     instances  INTEGER NOT NULL,
@@ -30,61 +30,62 @@ CREATE TABLE head (
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- One row is one character that is or was. `place` orders lists by when things came into
--- being; `instances` is how many it has, so that a list of them can be known to be whole, and
--- `members` the exclusive or of the sums of those it ever had. `entry` is the last of its log.
+-- One row is one character, also a deleted one. `ordinal` orders lists by creation. `instances`
+-- counts its instances, `members` is the exclusive or of the sums of all it ever had, so that a
+-- list of them is known to be whole. `last_entry` is the last entry of its log.
 CREATE TABLE characters (
     number     INTEGER PRIMARY KEY,
-    place      INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,
     id         TEXT NOT NULL UNIQUE,
     name       TEXT,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     instances  INTEGER NOT NULL,
     members    INTEGER NOT NULL,
-    gone       INTEGER NOT NULL,
+    deleted    INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
-    entry      INTEGER NOT NULL,
+    last_entry INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- One row is one thing that holds values, or did: an `instance` by its id, or what belongs
--- to a chat (its own data, `chat`; its `series`; its `processed` ids) by the chat's number.
+-- One row is one holder of values, also a deleted one: an instance by its id (`space` is
+-- `instance`), or a space of a chat by the chat's number (`chat` for its own data, `series`,
+-- `processed`).
 --
--- `revision` is that of its latest change, values included, `shaped` that of the latest
--- change of itself, `floor` the oldest at which it can still be read. `keys` and `digest`
--- (the exclusive or of its values' checksums) make a missing value as noticeable as a wrong
--- one; `known` counts its rows, also of keys that are gone. `unframed` counts changes since its
--- last keyframe. `entry` is the last of its log, `taken` the last of what it took over.
-CREATE TABLE holders (
-    number       INTEGER PRIMARY KEY,
-    place        INTEGER NOT NULL,
-    space        TEXT NOT NULL,
-    id           TEXT NOT NULL,
-    character_id TEXT,
-    chat         INTEGER,
-    name         TEXT,
-    origin       TEXT,
-    created_at   TEXT NOT NULL,
-    updated_at   TEXT NOT NULL,
-    gone         INTEGER NOT NULL,
-    floor        INTEGER NOT NULL,
-    shaped       INTEGER NOT NULL,
-    unframed     INTEGER NOT NULL,
-    revision     INTEGER NOT NULL,
-    entry        INTEGER NOT NULL,
-    taken        INTEGER NOT NULL,
-    keys         INTEGER NOT NULL,
-    known        INTEGER NOT NULL,
-    digest       INTEGER NOT NULL,
-    checksum     INTEGER NOT NULL
+-- `revision` is that of its last change, values included, `shape_revision` that of the last change
+-- of the instance itself, `readable_from` the oldest at which it can still be read. `keys` counts
+-- its values and `digest` is the exclusive or of their checksums; `key_rows` counts its rows in
+-- `data`, also of removed keys. `last_entry` is the last entry of its log, `last_taken` the last
+-- one it took over from its parent.
+CREATE TABLE instances (
+    number                 INTEGER PRIMARY KEY,
+    ordinal                INTEGER NOT NULL,
+    space                  TEXT NOT NULL,
+    id                     TEXT NOT NULL,
+    character_id           TEXT,
+    chat                   INTEGER,
+    name                   TEXT,
+    origin                 TEXT,
+    created_at             TEXT NOT NULL,
+    updated_at             TEXT NOT NULL,
+    deleted                INTEGER NOT NULL,
+    readable_from          INTEGER NOT NULL,
+    shape_revision         INTEGER NOT NULL,
+    changes_since_keyframe INTEGER NOT NULL,
+    revision               INTEGER NOT NULL,
+    last_entry             INTEGER NOT NULL,
+    last_taken             INTEGER NOT NULL,
+    keys                   INTEGER NOT NULL,
+    key_rows               INTEGER NOT NULL,
+    digest                 INTEGER NOT NULL,
+    checksum               INTEGER NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX holders_by_id ON holders (id, space);
-CREATE INDEX holders_of_character ON holders (character_id) WHERE character_id IS NOT NULL;
-CREATE INDEX holders_of_chat ON holders (chat) WHERE chat IS NOT NULL;
+CREATE UNIQUE INDEX instances_by_id ON instances (id, space);
+CREATE INDEX instances_of_character ON instances (character_id) WHERE character_id IS NOT NULL;
+CREATE INDEX instances_of_chat ON instances (chat) WHERE chat IS NOT NULL;
 
--- Which holders ever belonged to which character or chat, by numbers.
+-- Which instances ever belonged to which character or chat, by numbers.
 CREATE TABLE members (
     parent INTEGER NOT NULL,
     holder INTEGER NOT NULL,
@@ -92,45 +93,54 @@ CREATE TABLE members (
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
--- null. `value` is canonical JSON text, spliced into answers as it is; an update keeps the
--- row's place. `last` is the revision that last said anything about the key, also without
--- effect; `anchored` whether a flip can reach it.
+-- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
+-- is; an update keeps the `ordinal`. `last_change` is the revision of the last change of the key,
+-- also of a dormant one; `anchored` is 1 if the chain of a chat decides over some change of it.
+-- The view `instance_values` shows the same with the ids of the instances.
 CREATE TABLE data (
-    holder   INTEGER NOT NULL,
-    key      TEXT NOT NULL,
-    value    TEXT,
-    place    INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
-    last     INTEGER NOT NULL,
-    anchored INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
+    holder      INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    value       TEXT,
+    ordinal     INTEGER NOT NULL,
+    revision    INTEGER NOT NULL,
+    last_change INTEGER NOT NULL,
+    anchored    INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL,
     PRIMARY KEY (holder, key)
 ) STRICT, WITHOUT ROWID;
 
+-- The values for a person who opens the database with any tool: instance id, key and value.
+CREATE VIEW instance_values AS
+SELECT instances.id AS instance_id, data.key AS key, data.value AS value
+FROM data JOIN instances ON instances.number = data.holder
+WHERE instances.space = 'instance' AND data.value IS NOT NULL
+ORDER BY instances.ordinal, data.ordinal;
+
 -- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
 -- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
--- changes, each with what it asked for and what came of it.
+-- changes, each with what was asked for and the result.
 --
--- `effect` says whether they took effect when they were written. `standing` is 0 while a
--- flip of their place can reach them; once their instance has left the chat it is the revision
--- at which it did, above 0 if they count as unanchored since, below if they are dropped.
+-- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
+-- is 0 while the chain of the place's chat decides over them; once their instance has left the
+-- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
 --
--- `prior` is the entry before it in the log, `before` that of its subject, `earlier` that
--- of its chat: an entry that an index or a page has lost is missed.
+-- `prev_in_log`, `prev_of_subject` and `prev_in_chat` name the entry before it in three lists, so
+-- that an entry that an index or a page has lost is missed.
 CREATE TABLE entries (
-    entry    INTEGER PRIMARY KEY,
-    subject  INTEGER NOT NULL,
-    at       TEXT NOT NULL,
-    actor    TEXT NOT NULL,
-    chat     INTEGER,
-    place    INTEGER,
-    effect   INTEGER NOT NULL,
-    standing INTEGER NOT NULL,
-    prior    INTEGER NOT NULL,
-    before   INTEGER NOT NULL,
-    earlier  INTEGER NOT NULL,
-    changes  TEXT NOT NULL,
-    checksum INTEGER NOT NULL
+    entry           INTEGER PRIMARY KEY,
+    subject         INTEGER NOT NULL,
+    at              TEXT NOT NULL,
+    actor           TEXT NOT NULL,
+    chat            INTEGER,
+    place           INTEGER,
+    effect          INTEGER NOT NULL,
+    left_at         INTEGER NOT NULL,
+    dropped         INTEGER NOT NULL,
+    prev_in_log     INTEGER NOT NULL,
+    prev_of_subject INTEGER NOT NULL,
+    prev_in_chat    INTEGER NOT NULL,
+    changes         TEXT NOT NULL,
+    checksum        INTEGER NOT NULL
 ) STRICT;
 
 -- An index of a table with numbered rows holds the number after its columns: these are ordered
@@ -139,9 +149,8 @@ CREATE INDEX entries_of_subject ON entries (subject);
 CREATE INDEX entries_of_chat ON entries (chat) WHERE chat IS NOT NULL;
 CREATE INDEX entries_of_place ON entries (place) WHERE place IS NOT NULL;
 
--- One row says, of a holder after some entry, which revision each of its keys is of: the
--- state at a moment is the keyframe before it and the few entries since. `digest` is over the
--- values those are.
+-- One row says of a holder after some entry which revision each of its keys is of: the state at
+-- a moment is the keyframe before it and the few entries since. `digest` is over the values.
 CREATE TABLE keyframes (
     holder   INTEGER NOT NULL,
     entry    INTEGER NOT NULL,
@@ -151,54 +160,54 @@ CREATE TABLE keyframes (
     PRIMARY KEY (holder, entry)
 ) STRICT, WITHOUT ROWID;
 
--- What a branch has taken over of the log of its parent, as its own: entries with the numbers
--- they had there, for their order. They are sources and nothing else: neither history nor
--- the state at a moment knows them.
+-- Entries that a branch has taken over from its parent, with the numbers they had there, for
+-- their order. They are source changes only: history and the state at a moment do not show them.
 CREATE TABLE taken (
-    entry    INTEGER NOT NULL,
-    subject  INTEGER NOT NULL,
-    at       TEXT NOT NULL,
-    actor    TEXT NOT NULL,
-    chat     INTEGER,
-    place    INTEGER,
-    effect   INTEGER NOT NULL,
-    standing INTEGER NOT NULL,
-    prior    INTEGER NOT NULL,
-    before   INTEGER NOT NULL,
-    earlier  INTEGER NOT NULL,
-    changes  TEXT NOT NULL,
-    checksum INTEGER NOT NULL,
+    entry           INTEGER NOT NULL,
+    subject         INTEGER NOT NULL,
+    at              TEXT NOT NULL,
+    actor           TEXT NOT NULL,
+    chat            INTEGER,
+    place           INTEGER,
+    effect          INTEGER NOT NULL,
+    left_at         INTEGER NOT NULL,
+    dropped         INTEGER NOT NULL,
+    prev_in_log     INTEGER NOT NULL,
+    prev_of_subject INTEGER NOT NULL,
+    prev_in_chat    INTEGER NOT NULL,
+    changes         TEXT NOT NULL,
+    checksum        INTEGER NOT NULL,
     PRIMARY KEY (subject, entry)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 
--- One row is one chat that is or was. `revision` is that of its latest change, with all that
--- it holds. `archived_at` is set while it is put away, `gone` once it has been purged.
--- `entry` is the last entry about the chat itself, `told` the last of all that were made in it.
--- `instances`, `rooms` (a bit each), `places`, `checkpoints` and `operations` say how many it has,
--- `members` is the exclusive or of the sums of the instances it ever had.
+-- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
+-- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
+-- itself, `last_in_chat` the last of all that were made in it. `instances`, `spaces` (a bit each),
+-- `places`, `checkpoints` and `operations` count what it has, `members` is the exclusive or of the
+-- sums of the instances it ever had.
 CREATE TABLE chats (
-    number      INTEGER PRIMARY KEY,
-    place       INTEGER NOT NULL,
-    id          TEXT NOT NULL UNIQUE,
-    parent      INTEGER,
-    origin      TEXT,
-    created_at  TEXT NOT NULL,
-    updated_at  TEXT NOT NULL,
-    archived_at TEXT,
-    gone        INTEGER NOT NULL,
-    floor       INTEGER NOT NULL,
-    revision    INTEGER NOT NULL,
-    entry       INTEGER NOT NULL,
-    told        INTEGER NOT NULL,
-    instances   INTEGER NOT NULL,
-    rooms       INTEGER NOT NULL,
-    places      INTEGER NOT NULL,
-    checkpoints INTEGER NOT NULL,
-    operations  INTEGER NOT NULL,
-    members     INTEGER NOT NULL,
-    checksum    INTEGER NOT NULL
+    number        INTEGER PRIMARY KEY,
+    ordinal       INTEGER NOT NULL,
+    id            TEXT NOT NULL UNIQUE,
+    parent        INTEGER,
+    origin        TEXT,
+    created_at    TEXT NOT NULL,
+    updated_at    TEXT NOT NULL,
+    archived_at   TEXT,
+    deleted       INTEGER NOT NULL,
+    readable_from INTEGER NOT NULL,
+    revision      INTEGER NOT NULL,
+    last_entry    INTEGER NOT NULL,
+    last_in_chat  INTEGER NOT NULL,
+    instances     INTEGER NOT NULL,
+    spaces        INTEGER NOT NULL,
+    places        INTEGER NOT NULL,
+    checkpoints   INTEGER NOT NULL,
+    operations    INTEGER NOT NULL,
+    members       INTEGER NOT NULL,
+    checksum      INTEGER NOT NULL
 ) STRICT;
 
 -- Ids that chats had before they were renamed; they still find them.
@@ -208,35 +217,35 @@ CREATE TABLE aliases (
     checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One row is one place in a chat that has ever been seen: a message and one of its swipes.
--- `seen` is the revision at which the message was first seen, `position` where it stands in
--- the visible chain (NULL: it is hidden), `written` the revision of the first change anchored
--- there, `hash` the first one reconciled after the last such change. `entries` is how many are
--- anchored there, `moved` the revision of its last flip.
+-- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
+-- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
+-- `first_written` is the revision of the first change anchored there, `hash` that of the text the
+-- last such change was made of. `entries` counts the entries anchored there, `last_flip` is the
+-- revision of its last flip.
 CREATE TABLE places (
-    place      INTEGER PRIMARY KEY,
-    chat       INTEGER NOT NULL,
-    message_id TEXT NOT NULL,
-    swipe      TEXT NOT NULL,
-    seen       INTEGER NOT NULL,
-    position   INTEGER,
-    written    INTEGER NOT NULL,
-    entries    INTEGER NOT NULL,
-    moved      INTEGER NOT NULL,
-    hash       TEXT,
-    checksum   INTEGER NOT NULL
+    place         INTEGER PRIMARY KEY,
+    chat          INTEGER NOT NULL,
+    message_id    TEXT NOT NULL,
+    swipe         TEXT NOT NULL,
+    first_seen    INTEGER NOT NULL,
+    position      INTEGER,
+    first_written INTEGER NOT NULL,
+    entries       INTEGER NOT NULL,
+    last_flip     INTEGER NOT NULL,
+    hash          TEXT,
+    checksum      INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX places_by_name ON places (chat, message_id, swipe);
 
--- One row is one change of a place's position, at the revision that made it; `previous` is
--- the revision of the one before.
+-- One row is the position of a place from a revision on; `prev_of_place` is the revision of the
+-- flip before.
 CREATE TABLE flips (
-    place    INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
-    position INTEGER,
-    previous INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
+    place         INTEGER NOT NULL,
+    revision      INTEGER NOT NULL,
+    position      INTEGER,
+    prev_of_place INTEGER NOT NULL,
+    checksum      INTEGER NOT NULL,
     PRIMARY KEY (place, revision)
 ) STRICT, WITHOUT ROWID;
 

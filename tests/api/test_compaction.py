@@ -26,8 +26,8 @@ from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
 from valuetracker.store.data import set_value as set_stored
 from valuetracker.store.instances import put_instance
-from valuetracker.store.rows.targets import Target
-from valuetracker.store.tx.ledger import load_head
+from valuetracker.store.rows.head import load_head
+from valuetracker.store.rows.spaces import Address
 
 READS = [
     "/instances/sword",
@@ -308,7 +308,7 @@ async def test_all_extensions_are_folded_to_what_the_settings_say(
         extension = await extensions.acquire(name)
         await extension.write(put_instance, "sword", "arthur", None)
         for number in range(5):
-            await extension.write(set_stored, Target("instance", "sword"), "a", str(number))
+            await extension.write(set_stored, Address("instance", "sword"), "a", str(number))
         extensions.release(extension)
 
     await extensions.compact_all()

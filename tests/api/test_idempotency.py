@@ -26,12 +26,12 @@ from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.settings import Settings
-from valuetracker.store.batch import Operation, run_batch
+from valuetracker.store.batch import BatchOperation, run_batch
 from valuetracker.store.data import list_values
 from valuetracker.store.instances import put_instance
-from valuetracker.store.rows.targets import instance
-from valuetracker.store.tx.changes import Context
-from valuetracker.store.tx.ledger import Written
+from valuetracker.store.rows.spaces import instance
+from valuetracker.store.tx.context import Context
+from valuetracker.store.tx.jobs import Written
 
 VALUES = "/instances/sword/data"
 INCREMENT = {"operations": [{"op": "increment", "instanceId": "sword", "key": "hits", "by": 1}]}
@@ -263,7 +263,7 @@ async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
     await extensions.register("demo", None)
     extension = await extensions.acquire("demo")
     await extension.write(put_instance, "sword", "arthur", None)
-    operations = [Operation("increment", "sword", "hits", "1")]
+    operations = [BatchOperation("increment", "sword", "hits", "1")]
     answers: list[Written] = []
 
     async def attempt() -> None:

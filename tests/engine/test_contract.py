@@ -16,15 +16,16 @@ from valuetracker.errors import CharacterNotFound, InstanceNotFound, ValueTracke
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.data import remove_value, set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.rows.row_types import HolderRow
-from valuetracker.store.rows.targets import instance
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.spaces import instance
 from valuetracker.store.tx.changes import DropInstance, PutCharacter
-from valuetracker.store.tx.ledger import Ledger, Written
+from valuetracker.store.tx.jobs import Written
+from valuetracker.store.tx.ledger import Ledger
 
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
 # An instance that is not there any more.
 NOBODY = HolderRow(
-    99, 99, "instance", "nothing", "c", None, None, None, "2026-01-01", "2026-01-01", gone=1
+    99, 99, "instance", "nothing", "c", None, None, None, "2026-01-01", "2026-01-01", deleted=1
 )
 TARGET = instance("i")
 MISSING = instance("missing")

@@ -12,7 +12,8 @@ from valuetracker.engine import Database, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ValueTrackerError
 from valuetracker.store.characters import put_character
-from valuetracker.store.tx.ledger import Ledger, load_head
+from valuetracker.store.rows.head import load_head
+from valuetracker.store.tx.ledger import Ledger
 
 
 async def test_two_databases_know_nothing_of_each_other(bench: Bench, database: Database) -> None:

@@ -16,8 +16,10 @@ from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.characters import get_character, list_characters, put_character
 from valuetracker.store.data import find_value, list_values, merge_values, set_value
 from valuetracker.store.instances import get_instance, list_instances, put_instance
-from valuetracker.store.rows.targets import instance
-from valuetracker.store.tx.ledger import Ledger, load_head
+from valuetracker.store.rows.head import load_head
+from valuetracker.store.rows.spaces import instance
+from valuetracker.store.tx.changes import UpdateHead
+from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.log_writer import FRAME_CHANGES
 
 TARGET = instance("i")
@@ -114,8 +116,8 @@ async def test_numbers_go_far_beyond_what_will_be_needed(bench: Bench) -> None:
 
     async def leap(tx: Ledger) -> None:
         head = await tx.load_head()
-        head.place = head.number = far
-        await tx.skip_to(late + 5)
+        head.ordinal = head.number = far
+        await tx.apply([UpdateHead(revision=late + 5)])
 
     async with bench.opened(await bench.create(revision=late)) as database:
         assert await revision_of(database) == late
@@ -125,10 +127,10 @@ async def test_numbers_go_far_beyond_what_will_be_needed(bench: Bench) -> None:
 
         assert written.revision == late + 6
         head = await database.read(load_head)
-        assert (head.revision, head.place, head.number) == (late + 7, far + 3, far + 2)
+        assert (head.revision, head.ordinal, head.number) == (late + 7, far + 3, far + 2)
         assert await read(database, find_value, TARGET, "k", late + 6) == {}
         assert orjson.dumps(await read(database, find_value, TARGET, "k", late + 7)) == b'{"k":1}'
-    assert await bench.outside("SELECT holder, place, revision FROM {}.data") == [
+    assert await bench.outside("SELECT holder, ordinal, revision FROM {}.data") == [
         (far + 2, far + 3, late + 7)
     ]
 
@@ -148,19 +150,19 @@ HARMS: list[tuple[str, Any, tuple[Any, ...]]] = [
     ("UPDATE {}.data SET value = '9' WHERE key = 'a'", list_values, (TARGET,)),
     ("UPDATE {}.data SET key = 'x' WHERE key = 'a'", list_values, (TARGET,)),
     (
-        "UPDATE {}.data SET holder = (SELECT number FROM {}.holders WHERE id = 'j')"
+        "UPDATE {}.data SET holder = (SELECT number FROM {}.instances WHERE id = 'j')"
         " WHERE key = 'a'",
         list_values,
         (OTHER,),
     ),
     ("DELETE FROM {}.data WHERE key = 'a'", list_values, (TARGET,)),
     ("UPDATE {}.entries SET changes = replace(changes, '1', '9')", find_value, (TARGET, "a", 4)),
-    ("UPDATE {}.holders SET name = 'x' WHERE id = 'i'", get_instance, ("i",)),
-    ("UPDATE {}.holders SET chat = 1000 WHERE id = 'i'", list_instances, (None, "chat")),
+    ("UPDATE {}.instances SET name = 'x' WHERE id = 'i'", get_instance, ("i",)),
+    ("UPDATE {}.instances SET chat = 1000 WHERE id = 'i'", list_instances, (None, "chat")),
     ("UPDATE {}.chats SET id = 'x' WHERE id = 'chat'", list_instances, ()),
     ("DELETE FROM {}.chats", list_instances, ()),
-    ("DELETE FROM {}.holders WHERE id = 'i'", list_instances, ()),
-    ("DELETE FROM {}.holders WHERE id = 'j'", list_instances, ("c",)),
+    ("DELETE FROM {}.instances WHERE id = 'i'", list_instances, ()),
+    ("DELETE FROM {}.instances WHERE id = 'j'", list_instances, ("c",)),
     ("UPDATE {}.characters SET name = 'x' WHERE id = 'd'", get_character, ("d",)),
     ("DELETE FROM {}.characters WHERE id = 'd'", list_characters, ()),
     ("UPDATE {}.head SET revision = 3", list_characters, ()),

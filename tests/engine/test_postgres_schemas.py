@@ -21,7 +21,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.rows.targets import instance
+from valuetracker.store.rows.spaces import instance
 from valuetracker.store.tx.ledger import Ledger
 
 TARGET = instance("i")

@@ -27,7 +27,8 @@ from valuetracker.errors import CharacterNotFound
 from valuetracker.store.characters import delete_character, put_character
 from valuetracker.store.rows.entries import first_of
 from valuetracker.store.tx.changes import PutCharacter
-from valuetracker.store.tx.ledger import Commit, Ledger, Written
+from valuetracker.store.tx.jobs import Commit, Written
+from valuetracker.store.tx.ledger import Ledger
 
 COUNT_CHARACTERS = Statement("SELECT count(*) FROM characters")
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
@@ -213,7 +214,7 @@ async def test_a_job_that_fails_fails_alone(
     assert isinstance(answers[1], failure)
     assert [each.revision for each in answers if isinstance(each, Written)] == [1, 2, 3]
     assert commits[-1] == 3
-    assert select(path, "SELECT id FROM characters ORDER BY place") == [("a",), ("b",), ("c",)]
+    assert select(path, "SELECT id FROM characters ORDER BY ordinal") == [("a",), ("b",), ("c",)]
     assert_gapless(path, 3)
     assert not database.suspect
 
@@ -268,7 +269,7 @@ async def test_a_job_cancelled_while_it_runs_is_committed_all_the_same(
 
     assert running.cancelled()
     assert commits == [1, 2]
-    assert select(path, "SELECT id FROM characters ORDER BY place") == [("a",), ("b",)]
+    assert select(path, "SELECT id FROM characters ORDER BY ordinal") == [("a",), ("b",)]
 
 
 async def test_closing_answers_what_is_waiting(path: Path) -> None:

@@ -30,8 +30,9 @@ from valuetracker.errors import DatabaseDamaged, StorageFull
 from valuetracker.store.characters import put_character
 from valuetracker.store.data import set_value
 from valuetracker.store.instances import put_instance
-from valuetracker.store.rows.targets import instance
-from valuetracker.store.tx.ledger import Written, load_head
+from valuetracker.store.rows.head import load_head
+from valuetracker.store.rows.spaces import instance
+from valuetracker.store.tx.jobs import Written
 
 TARGET = instance("i")
 

@@ -15,7 +15,7 @@ from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseUnavailable
 from valuetracker.store.characters import put_character
-from valuetracker.store.tx.ledger import load_head
+from valuetracker.store.rows.head import load_head
 
 COUNT_CHARACTERS = Statement("SELECT count(*) FROM characters")
 

@@ -5,30 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from valuetracker.store.rows import row_types
-from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.characters import CharacterRow, MemberRow
+from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import EntryRow, KeyframeRow
+from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.places import FlipRow, PlaceRow
+from valuetracker.store.rows.row import Row, names
 from valuetracker.store.tx.idempotency import RequestRow
 
 Rows = list[tuple[Any, ...]]
 
+ORDERED: dict[type[Row], str] = {
+    CharacterRow: "ORDER BY ordinal",
+    HolderRow: "ORDER BY ordinal",
+    DataRow: "ORDER BY ordinal",
+    EntryRow: "ORDER BY entry",
+    KeyframeRow: "",
+    ChatRow: "ORDER BY ordinal",
+    AliasRow: "",
+    PlaceRow: "",
+    FlipRow: "ORDER BY revision",
+    RequestRow: "",
+}
 # Each table, as a statement that PostgreSQL understands as well; `{}` is the schema.
 TABLES = {
-    "head": f"SELECT {sql.names(sql.HEAD)}, (SELECT identity FROM {{}}.file) FROM {{}}.head",
-    "characters": f"SELECT {sql.names(sql.CHARACTERS)} FROM {{}}.characters ORDER BY place",
-    "holders": f"SELECT {sql.names(sql.HOLDERS)} FROM {{}}.holders ORDER BY place",
-    "members": f"SELECT {sql.names(sql.MEMBERS)} FROM {{}}.members",
-    "data": f"SELECT {sql.names(sql.DATA)} FROM {{}}.data ORDER BY place",
-    "entries": f"SELECT {sql.names(sql.ENTRIES)} FROM {{}}.entries ORDER BY entry",
-    "taken": f"SELECT {sql.names(sql.ENTRIES)} FROM {{}}.taken",
-    "keyframes": f"SELECT {sql.names(sql.KEYFRAMES)} FROM {{}}.keyframes",
-    "chats": f"SELECT {sql.names(sql.CHATS)} FROM {{}}.chats ORDER BY place",
-    "aliases": f"SELECT {sql.names(sql.ALIASES)} FROM {{}}.aliases",
-    "places": f"SELECT {sql.names(sql.PLACES)} FROM {{}}.places",
-    "flips": f"SELECT {sql.names(sql.FLIPS)} FROM {{}}.flips ORDER BY revision",
-    "requests": """
-        SELECT key, fingerprint, at, revision, status, live, body, checksum
-        FROM {}.requests""",
+    "head": f"SELECT {names(Head.columns)}, (SELECT identity FROM {{}}.file) FROM {{}}.head",
+    "members": "SELECT parent, holder FROM {}.members",
+    "taken": f"SELECT {names(EntryRow.columns)} FROM {{}}.taken",
+    **{
+        row.table: f"SELECT {names(row.columns)} FROM {{}}.{row.table} {order}"
+        for row, order in ORDERED.items()
+    },
 }
 
 
@@ -38,44 +46,44 @@ def statements(schema: str) -> dict[str, str]:
 
 @dataclass
 class Contents:
-    head: row_types.Head
-    characters: list[row_types.CharacterRow]
-    holders: list[row_types.HolderRow]
-    members: list[row_types.MemberRow]
-    data: list[row_types.DataRow]
+    head: Head
+    characters: list[CharacterRow]
+    holders: list[HolderRow]
+    members: list[MemberRow]
+    data: list[DataRow]
     entries: list[EntryRow]
     taken: list[EntryRow]
     keyframes: list[KeyframeRow]
-    chats: list[row_types.ChatRow]
-    aliases: list[row_types.AliasRow]
-    places: list[row_types.PlaceRow]
-    flips: list[row_types.FlipRow]
+    chats: list[ChatRow]
+    aliases: list[AliasRow]
+    places: list[PlaceRow]
+    flips: list[FlipRow]
     requests: list[RequestRow]
 
     @classmethod
     def of(cls, found: dict[str, Rows]) -> Contents:
         (head,) = found["head"]
         return cls(
-            row_types.Head(*head).verify(),
-            [row_types.CharacterRow(*row).verify() for row in found["characters"]],
-            [row_types.HolderRow(*row).verify() for row in found["holders"]],
-            [row_types.MemberRow(*row) for row in found["members"]],
-            [row_types.DataRow(*row).verify() for row in found["data"]],
+            Head(*head).verify(),
+            [CharacterRow(*row).verify() for row in found["characters"]],
+            [HolderRow(*row).verify() for row in found["instances"]],
+            [MemberRow(*row) for row in found["members"]],
+            [DataRow(*row).verify() for row in found["data"]],
             [EntryRow(*row).verify() for row in found["entries"]],
             [EntryRow(*row).verify() for row in found["taken"]],
             [KeyframeRow(*row).verify() for row in found["keyframes"]],
-            [row_types.ChatRow(*row).verify() for row in found["chats"]],
-            [row_types.AliasRow(*row).verify() for row in found["aliases"]],
-            [row_types.PlaceRow(*row).verify() for row in found["places"]],
-            [row_types.FlipRow(*row).verify() for row in found["flips"]],
+            [ChatRow(*row).verify() for row in found["chats"]],
+            [AliasRow(*row).verify() for row in found["aliases"]],
+            [PlaceRow(*row).verify() for row in found["places"]],
+            [FlipRow(*row).verify() for row in found["flips"]],
             [RequestRow(*row).verify() for row in found["requests"]],
         )
 
     @property
-    def instances(self) -> list[row_types.HolderRow]:
+    def instances(self) -> list[HolderRow]:
         """Those that are there."""
-        return [row for row in self.holders if row.space == "instance" and not row.gone]
+        return [row for row in self.holders if row.space == "instance" and not row.deleted]
 
-    def values_of(self, holder: row_types.HolderRow) -> list[row_types.DataRow]:
-        """Its values in their order, without keys that are gone."""
+    def values_of(self, holder: HolderRow) -> list[DataRow]:
+        """Its values in their order, without removed keys."""
         return [row for row in self.data if row.holder == holder.number and row.value is not None]

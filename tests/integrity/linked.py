@@ -6,8 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from tests.integrity.contents import Contents
-from valuetracker.store.rows import row_types
+from valuetracker.store.rows.characters import CharacterRow
+from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow, last_of
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.reader import verify_members
+from valuetracker.store.rows.spaces import SPACES
 
 
 def check_lists(contents: Contents) -> None:
@@ -24,37 +28,41 @@ def _check_links(contents: Contents) -> None:
     before: dict[int, int] = defaultdict(int)
     earlier: dict[int | None, int] = defaultdict(int)
     for entry in contents.entries:
-        assert (entry.prior, entry.before) == (prior, before[entry.subject])
+        assert (entry.prev_in_log, entry.prev_of_subject) == (prior, before[entry.subject])
         if entry.chat is None:
-            assert not entry.earlier
+            assert not entry.prev_in_chat
         elif entry.entry > folded:
-            assert entry.earlier == earlier[entry.chat] or entry.earlier <= folded
+            assert entry.prev_in_chat == earlier[entry.chat] or entry.prev_in_chat <= folded
             earlier[entry.chat] = entry.entry
         prior = before[entry.subject] = entry.entry
     taken: dict[int, int] = defaultdict(int)
     for entry in sorted(contents.taken, key=lambda entry: entry.entry):
-        assert (entry.prior, entry.before, entry.earlier) == (0, taken[entry.subject], 0)
+        assert (entry.prev_in_log, entry.prev_of_subject, entry.prev_in_chat) == (
+            0,
+            taken[entry.subject],
+            0,
+        )
         taken[entry.subject] = entry.entry
-    assert {row.number: row.taken for row in contents.holders if row.taken} == taken
+    assert {row.number: row.last_taken for row in contents.holders if row.last_taken} == taken
 
 
 def _check_ends(contents: Contents) -> None:
     """That what a list belongs to names its last entry."""
     folded = last_of(contents.head.oldest)
-    assert contents.head.entry == _last(contents.entries)
+    assert contents.head.last_entry == _last(contents.entries)
     of_subject: dict[int, list[EntryRow]] = defaultdict(list)
     for entry in contents.entries:
         of_subject[entry.subject].append(entry)
-    subjects: list[row_types.CharacterRow | row_types.HolderRow | row_types.ChatRow] = [
+    subjects: list[CharacterRow | HolderRow | ChatRow] = [
         *contents.characters,
         *contents.holders,
         *contents.chats,
     ]
     for row in subjects:
-        assert row.entry == _last(of_subject[row.number])
+        assert row.last_entry == _last(of_subject[row.number])
     for chat in contents.chats:
         told = _last(each for each in contents.entries if each.chat == chat.number)
-        assert chat.told == told or max(chat.told, told) <= folded
+        assert chat.last_in_chat == told or max(chat.last_in_chat, told) <= folded
 
 
 def _last(entries: Iterable[EntryRow]) -> int:
@@ -69,15 +77,20 @@ def _check_accounts(contents: Contents) -> None:
     members: dict[int, list[int]] = defaultdict(list)
     for member in contents.members:
         members[member.parent].append(member.holder)
-    parents: list[row_types.CharacterRow | row_types.ChatRow] = [
+    parents: list[CharacterRow | ChatRow] = [
         *contents.characters,
         *contents.chats,
     ]
     for parent in parents:
-        row_types.verify_members(parent, members[parent.number])
+        verify_members(parent, members[parent.number])
     for chat in contents.chats:
-        chat.verify_holders([row for row in contents.holders if row.chat == chat.number])
-        chat.verify_places([row for row in contents.places if row.chat == chat.number])
+        own = [row for row in contents.holders if row.chat == chat.number]
+        spaces = [row.space for row in own if row.space in SPACES]
+        assert [space for space in SPACES if chat.has_space(space)] == sorted(
+            spaces, key=SPACES.index
+        )
+        assert chat.instances == sum(1 for row in own if row.space == "instance")
+        assert chat.places == sum(1 for row in contents.places if row.chat == chat.number)
     for holder in contents.holders:
         holder.verify_rows([row for row in contents.data if row.holder == holder.number])
     anchored = Counter(entry.place for entry in (*contents.entries, *contents.taken))
@@ -89,6 +102,6 @@ def _check_flips(contents: Contents) -> None:
     """That each flip of a place names the one before it, and the place the last."""
     moved: dict[int, int] = defaultdict(int)
     for flip in contents.flips:
-        assert flip.previous == moved[flip.place]
+        assert flip.prev_of_place == moved[flip.place]
         moved[flip.place] = flip.revision
-    assert all(place.moved == moved[place.place] for place in contents.places)
+    assert all(place.last_flip == moved[place.place] for place in contents.places)

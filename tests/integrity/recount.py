@@ -12,11 +12,13 @@ from typing import Any
 from tests.integrity.contents import Contents, Rows, statements
 from tests.integrity.linked import check_lists
 from tests.integrity.retold import Retold
-from valuetracker.store.rows import row_types
+from valuetracker.store.rows.characters import CharacterRow
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.holders import HolderRow
 
 # What is there, as plain texts: characters, instances and values by id, each in its order.
 State = dict[str, Any]
-Subject = row_types.CharacterRow | row_types.HolderRow | row_types.ChatRow
+Subject = CharacterRow | HolderRow | ChatRow
 
 
 def recount(path: Path, from_revision: int = 1) -> State:
@@ -51,7 +53,7 @@ def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
 
 
 def _present(table: Sequence[Any]) -> list[Any]:
-    return [row for row in table if not row.gone]
+    return [row for row in table if not row.deleted]
 
 
 def _check_counts(contents: Contents) -> None:
@@ -65,8 +67,8 @@ def _check_counts(contents: Contents) -> None:
     )
     for character in contents.characters:
         own = [row for row in contents.instances if row.character_id == character.id]
-        character.verify_instances(own)
-        assert not (character.gone and own)
+        assert len(own) == character.instances
+        assert not (character.deleted and own)
     assert {row.character_id for row in contents.instances} <= {
         row.id for row in _present(contents.characters)
     }
@@ -79,9 +81,9 @@ def _check_numbers(contents: Contents) -> None:
     numbers = [row.number for row in subjects] + [row.place for row in contents.places]
     assert sorted(numbers) == list(range(1, head.number + 1))
     values = [row for row in contents.data if row.value is not None]
-    places = [row.place for row in subjects] + [row.place for row in values]
+    places = [row.ordinal for row in subjects] + [row.ordinal for row in values]
     assert len(set(places)) == len(places)
-    assert all(0 < place <= head.place for place in places)
+    assert all(0 < place <= head.ordinal for place in places)
 
 
 def _check_holders(contents: Contents) -> None:
@@ -89,15 +91,19 @@ def _check_holders(contents: Contents) -> None:
     chats = {row.number: row for row in contents.chats}
     for holder in contents.holders:
         holder.verify_values(contents.values_of(holder))
-        assert not (holder.gone and (holder.keys or holder.chat is not None))
+        assert not (holder.deleted and (holder.keys or holder.chat is not None))
         assert holder.chat is None or holder.chat in chats
         if holder.space != "instance":
             assert holder.space in ("chat", "series", "processed")
-            assert (holder.id, holder.character_id, holder.shaped) == (str(holder.chat), None, 0)
+            assert (holder.id, holder.character_id, holder.shape_revision) == (
+                str(holder.chat),
+                None,
+                0,
+            )
     assert {row.holder for row in contents.data} <= {row.number for row in contents.holders}
     assert {row.subject for row in contents.taken} <= {row.number for row in contents.holders}
     assert {row.chat for row in contents.aliases} <= set(chats)
-    assert all(row.place == 0 for row in contents.data if row.value is None)
+    assert all(row.ordinal == 0 for row in contents.data if row.value is None)
 
 
 def _check_revisions(contents: Contents, from_revision: int) -> None:
@@ -119,22 +125,28 @@ def _check_subjects(contents: Contents, retold: Retold) -> None:
         *contents.chats,
     ]
     present = retold.themselves()
-    assert set(present) == {row.number for row in subjects if not row.gone}
+    assert set(present) == {row.number for row in subjects if not row.deleted}
     for row in subjects:
-        if not row.gone:
-            assert (present[row.number].after, present[row.number].place) == (row.text(), row.place)
+        if not row.deleted:
+            assert (present[row.number].after, present[row.number].place) == (
+                row.text(),
+                row.ordinal,
+            )
     flipped = {row.place: row.revision for row in contents.flips}
     for place in contents.places:
         if place.chat and place.place in flipped:
             latest = max(retold.touched.get(place.chat, 0), flipped[place.place])
             retold.touched[place.chat] = latest
-    rooms = [row for row in contents.holders if row.space != "instance"]
-    for each in [*subjects, *rooms]:
+    spaces = [row for row in contents.holders if row.space != "instance"]
+    for each in [*subjects, *spaces]:
         assert retold.agree(each.revision, retold.touched.get(each.number, 0))
     for holder in contents.holders:
         shape = retold.keys.get(holder.number, {}).get("")
-        assert retold.agree(holder.shaped, shape.revision if shape is not None else 0)
-        assert holder.unframed == retold.unframed.get(holder.number, 0) or contents.head.oldest
+        assert retold.agree(holder.shape_revision, shape.revision if shape is not None else 0)
+        assert (
+            holder.changes_since_keyframe == retold.unframed.get(holder.number, 0)
+            or contents.head.oldest
+        )
     members = {(row.parent, row.holder) for row in contents.members}
     assert retold.members == members if not contents.head.oldest else retold.members <= members
 
@@ -148,14 +160,14 @@ def _check_keys(contents: Contents, retold: Retold) -> None:
     for place, each in told.items():
         if place[1]:
             row = kept.pop(place)
-            assert (row.value, row.place) == (each.after, each.place)
+            assert (row.value, row.ordinal) == (each.after, each.place)
             assert retold.agree(row.revision, each.revision)
-            assert retold.agree(row.last, each.last)
+            assert retold.agree(row.last_change, each.last)
             assert each.anchored in (None, row.anchored)
     # Of others, folding has taken away all that spoke of them.
     for row in kept.values():
         assert row.value is None
-        assert 0 < row.last <= contents.head.oldest
+        assert 0 < row.last_change <= contents.head.oldest
 
 
 def _check_places(contents: Contents, retold: Retold) -> None:
@@ -170,8 +182,8 @@ def _check_places(contents: Contents, retold: Retold) -> None:
             # A branch takes its places over as they are.
             assert place.place in flips or not place.chat
             written = retold.written.get(place.place, 0)
-            assert place.written == written or 0 < place.written <= oldest
-        assert 0 < place.seen <= head
+            assert place.first_written == written or 0 < place.first_written <= oldest
+        assert 0 < place.first_seen <= head
     assert set(flips) <= {place.place for place in contents.places if place.chat}
     assert all(0 < row.revision <= head for row in contents.flips)
     visible = [row for row in contents.places if row.chat and row.position is not None]

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.integrity.contents import Contents
-from valuetracker.store.rows.entries import EntryRow, Record, first_of
+from valuetracker.store.rows.entries import EntryRow, LoggedChange, first_of
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Retold:
         self._highest = 0
         for entry in sorted(contents.taken, key=lambda entry: entry.entry):
             # What a branch took over: it is spoken of, and has no effect yet.
-            for record in entry.records:
+            for record in entry.logged:
                 keys = self.keys.setdefault(entry.subject, {})
                 keys[record.key] = Told(last=entry.revision, anchored=1)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
@@ -98,7 +98,7 @@ class Retold:
         assert holder is not None or subject in {*self._chats, *self._characters.values()}
         keys = self.keys.setdefault(subject, {})
         before = Told(**vars(keys[""])) if "" in keys else Told()
-        for record in entry.records:
+        for record in entry.logged:
             if entry.revision <= self._oldest:
                 assert (record.op, entry.effect, entry.place) == ("base", 1, None)
             assert not record.key or holder is not None
@@ -108,7 +108,7 @@ class Retold:
         if not entry.effect:
             return
         self.touched[subject] = entry.revision
-        if any(record.op == "rename_chat" for record in entry.records):
+        if any(record.op == "rename_chat" for record in entry.logged):
             # Whatever names the chat is read differently now.
             for number in self.keys:
                 if number in self._holders and self._chat_of(number) == subject:
@@ -120,21 +120,21 @@ class Retold:
             chat = before.chat if gone else self._chat_of(subject)
             assert chat is None or entry.chat == chat
             self._touch(entry, chat)
-            if any(not record.key for record in entry.records):
+            if any(not record.key for record in entry.logged):
                 self._belong(entry, before, now)
-            self._check_frame(entry, keys, len(entry.records))
+            self._check_frame(entry, keys, len(entry.logged))
 
     def _chat_of(self, number: int) -> int | None:
         """Where a holder is now; rooms never leave."""
         row = self._holders[number]
         return self.keys[number][""].chat if row.space == "instance" else row.chat
 
-    def _tell_record(self, entry: EntryRow, keys: dict[str, Told], record: Record) -> None:
+    def _tell_record(self, entry: EntryRow, keys: dict[str, Told], record: LoggedChange) -> None:
         told = keys.setdefault(record.key, Told(anchored=None if self._folds else 0))
         if record.key:
-            assert self.agree(record.previous, told.last)
+            assert self.agree(record.prev_of_key, told.last)
         else:
-            assert record.previous == 0
+            assert record.prev_of_key == 0
             assert entry.effect
             assert entry.place is None
         place = self._places[entry.place] if entry.place is not None else None
@@ -143,21 +143,21 @@ class Retold:
             # At a hidden place of a chat: it says what was asked for and nothing else.
             assert place is not None
             assert place.chat
-            assert (record.after, record.place) == (None, 0)
+            assert (record.after, record.ordinal) == (None, 0)
             told.anchored = 1
             return
         if place is not None and place.chat:
             # It stays so: what was asked for at a place can come back.
             told.anchored = 1
         if record.after is None:
-            assert record.place == 0 or not record.key
+            assert record.ordinal == 0 or not record.key
         elif told.after is not None:
-            assert record.place == told.place
+            assert record.ordinal == told.place
         elif entry.revision > self._oldest:
             # What comes into being stands behind all that is there.
-            assert record.place > self._highest
-        self._highest = max(self._highest, record.place)
-        told.after, told.place, told.revision = record.after, record.place, entry.revision
+            assert record.ordinal > self._highest
+        self._highest = max(self._highest, record.ordinal)
+        told.after, told.place, told.revision = record.after, record.ordinal, entry.revision
 
     def _touch(self, entry: EntryRow, number: int | None) -> None:
         if number is not None:

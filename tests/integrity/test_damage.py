@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import running_server, wait_for
 from tests.integrity.populated import CHARACTERS, PAGE, Populated, populate, read, reads
 from tests.integrity.told import HERO, PACK, reads_of_story, tell
-from valuetracker.store.rows import statements as sql
 from valuetracker.store.rows.entries import KeyframeRow
+from valuetracker.store.rows.row import names
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 FLIPS = 5_000 if SOAK else 150
@@ -303,7 +303,7 @@ def test_a_keyframe_that_stands_for_other_values_is_noticed(
 ) -> None:
     data_dir = story.copy(tmp_path / "db")
     with closing(sqlite3.connect(data_dir / "demo.db")) as connection:
-        found = connection.execute(f"SELECT {sql.names(sql.KEYFRAMES)} FROM keyframes").fetchall()
+        found = connection.execute(f"SELECT {names(KeyframeRow.columns)} FROM keyframes").fetchall()
         for row in found:
             frame = KeyframeRow(*row).verify()
             frame.digest ^= 1
@@ -330,7 +330,7 @@ def test_a_keyframe_that_stands_for_other_values_is_noticed(
         ("characters", b"Character 0.png"),
         ("chats", b"chat"),
         ("holders_of_character", b"Character 0.png"),
-        ("holders_by_id", b"instance 0"),
+        ("instances_by_id", b"instance 0"),
         ("sqlite_autoindex_characters_1", b"Character 0.png"),
         ("sqlite_autoindex_chats_1", b"chat"),
         ("data", b"key "),

@@ -127,8 +127,8 @@ def test_a_write_to_a_damaged_file_is_right_or_refused(
 
 # What is lost, and a write that would make it again, or begin where it was.
 LOST = [
-    ("holders WHERE id = 'hero'", Write("POST", "/instances", {"id": HERO, "characterId": "c"})),
-    ("holders WHERE id = 'hero'", Write("POST", f"/instances/{HERO}/data", SET)),
+    ("instances WHERE id = 'hero'", Write("POST", "/instances", {"id": HERO, "characterId": "c"})),
+    ("instances WHERE id = 'hero'", Write("POST", f"/instances/{HERO}/data", SET)),
     ("characters WHERE id = 'character 0'", Write("POST", "/characters", {"id": "character 0"})),
     ("chats WHERE id = 'aside'", Write("POST", "/chats/aside/data", SET)),
     ("aliases", Write("POST", "/chats/other/data", SET)),
@@ -162,7 +162,7 @@ def test_what_was_lost_is_not_made_again(
 def test_what_an_index_has_lost_is_not_made_again(story: Populated, tmp_path: Path) -> None:
     with closing(sqlite3.connect(story.path / "demo.db")) as connection:
         (root,) = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'holders_by_id'"
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'instances_by_id'"
         ).fetchone()
     content = bytearray(story.good)
     place = content.index(PACK.encode(), (root - 1) * PAGE, root * PAGE)

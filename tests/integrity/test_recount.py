@@ -116,7 +116,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         "DELETE FROM chats",
         "DELETE FROM characters WHERE id = 'arthur'",
         "UPDATE entries SET effect = 1 WHERE effect = 0",
-        "UPDATE data SET last = last - 1",
+        "UPDATE data SET last_change = last_change - 1",
         "UPDATE aliases SET chat = 1000",
         "UPDATE head SET keys = keys + 1",
     ],

@@ -21,9 +21,9 @@ from valuetracker.store.characters import get_character, put_character
 from valuetracker.store.data import find_value, list_values, set_value
 from valuetracker.store.instances import put_instance
 from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.spaces import instance
 from valuetracker.store.rows.tags import EVERYTHING, holder_tag
-from valuetracker.store.rows.targets import instance
-from valuetracker.store.tx.ledger import Commit
+from valuetracker.store.tx.jobs import Commit
 
 TARGET = instance("i")
 

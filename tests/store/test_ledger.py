@@ -36,9 +36,10 @@ from valuetracker.store.data import (
     set_value,
 )
 from valuetracker.store.instances import delete_instance, delete_instances_of, put_instance
-from valuetracker.store.rows.targets import instance
-from valuetracker.store.tx.changes import SetValue
-from valuetracker.store.tx.ledger import Ledger, Written
+from valuetracker.store.rows.spaces import instance
+from valuetracker.store.tx.changes import ChangeValue, UpdateHead
+from valuetracker.store.tx.jobs import Written
+from valuetracker.store.tx.ledger import Ledger
 
 TARGET = instance("i")
 MISSING = instance("missing")
@@ -282,7 +283,7 @@ async def test_several_changes_of_one_key_in_one_verb_keep_their_order(
     async def twice(tx: Ledger) -> None:
         holder = await tx.find_instance("i")
         assert holder is not None
-        await tx.apply([SetValue(holder, "a", "1"), SetValue(holder, "a", "2")])
+        await tx.apply([ChangeValue(holder, "a", "1"), ChangeValue(holder, "a", "2")])
 
     await write(database, put_instance, "i", "c", None)
     await write(database, twice)
@@ -325,7 +326,7 @@ async def test_numbers_that_are_skipped_are_never_given_out(
     database: SQLiteDatabase, path: Path
 ) -> None:
     async def skip(tx: Ledger, revision: int) -> None:
-        await tx.skip_to(revision)
+        await tx.apply([UpdateHead(revision=revision)])
 
     await write(database, skip, 1_000)
     await write(database, skip, 10)

@@ -29,8 +29,8 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
 from valuetracker.store import characters, data, instances
-from valuetracker.store.rows.targets import Target, instance
-from valuetracker.store.tx.ledger import Written
+from valuetracker.store.rows.spaces import Address, instance
+from valuetracker.store.tx.jobs import Written
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 
@@ -71,7 +71,7 @@ class Model:
 
     def perform(self, verb: Callable[..., Any], *arguments: Any) -> Any:
         # The model knows only instances.
-        plain = [each.id if isinstance(each, Target) else each for each in arguments]
+        plain = [each.id if isinstance(each, Address) else each for each in arguments]
         answer, changed = getattr(self, verb.__name__)(*plain)
         self.revision += changed
         return answer
@@ -229,7 +229,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.runner.run(self._open())
 
     @rule(holder=TARGETS, key=KEYS)
-    def read(self, holder: Target, key: str) -> None:
+    def read(self, holder: Address, key: str) -> None:
         all_values = self.runner.run(self.extension.read(data.list_values, holder))
         one = self.runner.run(self.extension.read(data.find_value, holder, key))
         listed = self.runner.run(self.extension.read(instances.list_instances))

@@ -16,8 +16,8 @@ from valuetracker.errors import NumberLeftRange, TypeConflict, ValueTrackerError
 from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import (
     ABSENT,
-    OPERATIONS,
-    apply_operation,
+    OPERATORS,
+    apply_operator,
     contains,
     equal,
     name_of,
@@ -43,7 +43,7 @@ OPERANDS = {
 
 
 def test_these_are_all_the_operations() -> None:
-    assert set(OPERATIONS) == set(OPERANDS)
+    assert set(OPERATORS) == set(OPERANDS)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_these_are_all_the_operations() -> None:
     ],
 )
 def test_an_absent_value_counts_as_empty(op: str, operand: Any, expected: Any) -> None:
-    assert same(apply_operation(op, ABSENT, operand), expected)
+    assert same(apply_operator(op, ABSENT, operand), expected)
 
 
 WRONG: dict[str, list[Any]] = {
@@ -77,7 +77,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(op: str, current: Any) -> 
     operand = {"merge": {}, "increment": 1}.get(op, 1)
 
     with pytest.raises(TypeConflict, match=name_of(current)):
-        apply_operation(op, current, operand)
+        apply_operator(op, current, operand)
 
 
 @pytest.mark.parametrize(
@@ -92,41 +92,41 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(op: str, current: Any) -> 
 )
 def test_a_number_that_leaves_the_range_is_refused(current: Any, by: Any) -> None:
     with pytest.raises(NumberLeftRange):
-        apply_operation("increment", current, by)
+        apply_operator("increment", current, by)
 
 
 @given(st.data())
 def test_the_current_value_and_the_operand_are_left_alone(data: st.DataObject) -> None:
-    op = data.draw(st.sampled_from(sorted(OPERATIONS)))
+    op = data.draw(st.sampled_from(sorted(OPERATORS)))
     current, operand = data.draw(JSON), data.draw(OPERANDS[op])
     kept = copy.deepcopy((current, operand))
 
     with contextlib.suppress(TypeConflict):
-        apply_operation(op, current, operand)
+        apply_operator(op, current, operand)
 
     assert same((current, operand), kept)
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_merge_is_that_of_rfc_7396(current: Any, patch: Any) -> None:
-    assert same(apply_operation("merge", current, patch), merged(current, patch))
+    assert same(apply_operator("merge", current, patch), merged(current, patch))
 
 
 @given(OBJECTS, OBJECTS)
 def test_merging_twice_is_merging_once(current: Any, patch: Any) -> None:
-    once = apply_operation("merge", current, patch)
+    once = apply_operator("merge", current, patch)
 
-    assert same(apply_operation("merge", once, patch), once)
+    assert same(apply_operator("merge", once, patch), once)
 
 
 @given(st.lists(JSON, max_size=4), JSON)
 def test_a_set_has_a_member_once_and_pulled_it_has_none(members: list[Any], value: Any) -> None:
-    added = apply_operation("addToSet", members, value)
-    pulled = apply_operation("pull", added, value)
+    added = apply_operator("addToSet", members, value)
+    pulled = apply_operator("pull", added, value)
 
     assert contains(added, value)
     assert len(added) == len(members) + (not contains(members, value))
-    assert same(apply_operation("addToSet", added, value), added)
+    assert same(apply_operator("addToSet", added, value), added)
     assert not contains(pulled, value)
     assert [each for each in members if not equal(each, value)] == pulled
 

@@ -9,18 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_records, encode_record
-from valuetracker.store.rows.row_types import (
-    AliasRow,
-    CharacterRow,
-    ChatRow,
-    DataRow,
-    FlipRow,
-    Head,
-    HolderRow,
-    PlaceRow,
-    values_record,
-)
+from valuetracker.store.rows.characters import CharacterRow
+from valuetracker.store.rows.chats import AliasRow, ChatRow
+from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_changes, encode_change
+from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
+from valuetracker.store.rows.places import FlipRow, PlaceRow
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
@@ -35,7 +29,7 @@ ROWS: list[Any] = [
     PlaceRow(5, 4, "m1", "0", 6, 2, 7, 3, 8, "hash"),
     FlipRow(5, 7, 2, 6),
     AliasRow("old chat", 4),
-    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, 6, 5, 4, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
+    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, 0, 6, 5, 4, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
     KeyframeRow(2, 7 << 24, "hp\x1f7", 12345),
 ]
 # The same where everything that may be missing is missing.
@@ -46,7 +40,7 @@ BARE: list[Any] = [
     ChatRow(4, 14, "chat", None, None, AT, AT),
     PlaceRow(5, 4, "m1", "0", 6, None),
     FlipRow(5, 7, None),
-    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, 0, 0, 0, ""),
+    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, 0, 0, 0, 0, ""),
 ]
 # What is no column: what an entry is shown with stands in other rows, under their checksums,
 # and a part of a checksum is made with it.
@@ -56,11 +50,11 @@ BESIDE: dict[type, set[str]] = {
         "id",
         "chat_id",
         "anchor",
-        "_records",
+        "_logged",
         "_indexes",
     },
     DataRow: {"content"},
-    PlaceRow: {"moved_before"},
+    PlaceRow: {"flip_before_last"},
 }
 
 
@@ -188,12 +182,12 @@ RECORDS = st.lists(
 
 @given(RECORDS)
 def test_changes_are_read_from_an_entry_as_they_were_put_in(records: list[Any]) -> None:
-    text = "\x1e".join(encode_record(*record) for record in records)
+    text = "\x1e".join(encode_change(*record) for record in records)
 
-    found = decode_records(text)
+    found = decode_changes(text)
 
     assert [tuple(getattr(each, f.name) for f in fields(each)) for each in found] == records
-    assert decode_records("") == []
+    assert decode_changes("") == []
 
 
 @given(st.dictionaries(KEYS, st.integers(0, 2**39)))
@@ -233,7 +227,7 @@ def test_an_instance_knows_what_its_values_say_and_not_since_when() -> None:
     (value,) = make_values(("a", "1"))
     instance = replace(ROWS[2], keys=1, digest=value.content)
 
-    instance.verify_values([sealed_copy(value, revision=8, last=9)])
+    instance.verify_values([sealed_copy(value, revision=8, last_change=9)])
     for change in ({"key": "b"}, {"value": "2"}, {"holder": 3}):
         with pytest.raises(DatabaseDamaged):
             instance.verify_values([sealed_copy(value, **change)])

@@ -46,10 +46,10 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.entries import first_of, last_of
-from valuetracker.store.rows.row_types import HolderRow
+from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.targets import chat, instance
-from valuetracker.store.tx.changes import Context
+from valuetracker.store.rows.spaces import chat, instance
+from valuetracker.store.tx.context import Context
 from valuetracker.store.tx.log_writer import FRAME_CHANGES
 
 SWORD = instance("sword")
@@ -175,7 +175,7 @@ async def test_the_last_change_of_a_key_is_found_up_to_an_entry(extension: Exten
             return (await state_until(tx, sword.number, last)).get("a")
 
         record = await extension.read_result(verb)
-        return None if record is None else (record.previous, record.after)
+        return None if record is None else (record.prev_of_key, record.after)
 
     entries = [last_of(1), first_of(2), last_of(2), first_of(3), last_of(99)]
     found = [await after(until) for until in entries]

@@ -16,9 +16,10 @@ from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.records import now
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.entries import REVISION_BITS, EntryRow
-from valuetracker.store.tx.ledger import Commit, WriteJob, Written, ledgers, make_head
+from valuetracker.store.rows.entries import REVISION_BITS, EntryRow, select_entries
+from valuetracker.store.rows.head import make_head
+from valuetracker.store.tx.jobs import Commit, WriteJob, Written
+from valuetracker.store.tx.ledger import ledgers
 
 SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers)
 IDENTITY = "0123456789abcdef0123456789abcdef"
@@ -130,7 +131,7 @@ class Logged(NamedTuple):
 
 
 NAMES = """
-    SELECT number, space, id FROM holders
+    SELECT number, space, id FROM instances
     UNION ALL SELECT number, 'character', id FROM characters
     UNION ALL SELECT number, 'chat', '' FROM chats
 """
@@ -138,10 +139,10 @@ NAMES = """
 
 def log_of(path: Path) -> list[Logged]:
     """All changes in the log of a file, in their order."""
-    found = select(path, sql.entries("ORDER BY entry").sqlite)
+    found = select(path, select_entries("ORDER BY entry").sqlite)
     names = {number: (space, id) for number, space, id in select(path, NAMES)}
     return [
         Logged(entry.revision, *names[entry.subject], record.key, record.op, record.after)
         for entry in (EntryRow(*row).verify() for row in found)
-        for record in entry.records
+        for record in entry.logged
     ]

@@ -18,10 +18,10 @@ from valuetracker.app import create_engine
 from valuetracker.engine import Database, Engine, Transaction
 from valuetracker.records import now
 from valuetracker.settings import Settings
+from valuetracker.store.rows.head import load_head, make_head
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.tx.ledger import load_head, make_head
 
-NAMES = "SELECT id FROM {}.characters ORDER BY place"
+NAMES = "SELECT id FROM {}.characters ORDER BY ordinal"
 
 
 async def revision_of(database: Database) -> int:

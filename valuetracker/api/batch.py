@@ -23,7 +23,7 @@ from valuetracker.http.kinds import INSTANCE_ID, KEY, VALUE, Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import BatchAnswer
 from valuetracker.store import batch
-from valuetracker.store.tx.changes import Anchor
+from valuetracker.store.tx.context import Anchor
 
 OPERATIONS_PER_BATCH = 1_000
 
@@ -49,12 +49,12 @@ async def run_batch(call: Call) -> Any:
     return await call.write(batch.run_batch, call.body["operations"])
 
 
-def _parse_operations(value: Any, in_chat: bool = False) -> list[batch.Operation]:
+def _parse_operations(value: Any, in_chat: bool = False) -> list[batch.BatchOperation]:
     if not isinstance(value, list):
         raise InvalidBody("`operations` must be an array.")
     if not 1 <= len(value) <= OPERATIONS_PER_BATCH:
         raise InvalidBody(f"A batch has 1 to {OPERATIONS_PER_BATCH} operations.")
-    operations: list[batch.Operation] = []
+    operations: list[batch.BatchOperation] = []
     for index, each in enumerate(value):
         try:
             operations.append(_parse_operation(each, in_chat))
@@ -64,7 +64,7 @@ def _parse_operations(value: Any, in_chat: bool = False) -> list[batch.Operation
     return operations
 
 
-def _parse_operation(given: Any, in_chat: bool) -> batch.Operation:
+def _parse_operation(given: Any, in_chat: bool) -> batch.BatchOperation:
     if not isinstance(given, dict):
         raise InvalidOperation("An operation must be an object.")
     op = given.get("op")
@@ -80,11 +80,11 @@ def _parse_operation(given: Any, in_chat: bool) -> batch.Operation:
     if op == "clear":
         if "key" in given:
             raise InvalidOperation("`clear` takes no key: it clears the whole instance.")
-        return batch.Operation(op, instance_id, anchor=anchor)
+        return batch.BatchOperation(op, instance_id, anchor=anchor)
     if "key" not in given:
         raise InvalidOperation("`key` is required.")
     key = KEY.parse(given["key"])
-    return batch.Operation(op, instance_id, key, _parse_operand(op, given), anchor)
+    return batch.BatchOperation(op, instance_id, key, _parse_operand(op, given), anchor)
 
 
 def _parse_operand(op: str, given: dict[str, Any]) -> str | None:

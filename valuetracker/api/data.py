@@ -27,10 +27,10 @@ from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store import data
 from valuetracker.store.json_patch import PATCH_OPERATIONS
-from valuetracker.store.rows.targets import Target, chat, instance
+from valuetracker.store.rows.spaces import Address, chat, instance
 
 
-def _target(call: Call) -> Target:
+def _target(call: Call) -> Address:
     """The instance or the chat that the path names."""
     instance_id = call.path.get("instance")
     return instance(instance_id) if instance_id is not None else chat(call.path["chat"])

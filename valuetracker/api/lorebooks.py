@@ -31,7 +31,7 @@ from valuetracker.http.endpoint import Endpoint, Field
 from valuetracker.http.kinds import LOREBOOK_NAME, Kind
 from valuetracker.store import checkpoints
 from valuetracker.store.tx.idempotency import was_answered
-from valuetracker.store.tx.ledger import Written
+from valuetracker.store.tx.jobs import Written
 from valuetracker.values import canonical
 
 

@@ -23,7 +23,8 @@ from valuetracker.http.kinds import OBJECT, TEXT, Kind, choice_kind
 from valuetracker.names import ID_LENGTH, check_id
 from valuetracker.records import Cleanup, Operation
 from valuetracker.store import operations
-from valuetracker.store.operation_guard import DAY_MS, STATUSES
+from valuetracker.store.operations import DAY_MS
+from valuetracker.store.rows.operations import STATUSES
 
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_AGE_MS = 3650 * DAY_MS

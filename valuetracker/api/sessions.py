@@ -67,7 +67,7 @@ from valuetracker.http.kinds import (
 )
 from valuetracker.names import CONTROL
 from valuetracker.store import data
-from valuetracker.store.rows.targets import chat
+from valuetracker.store.rows.spaces import chat
 from valuetracker.values import BODY_BYTES, canonical
 
 # Whose the values are if nobody says.

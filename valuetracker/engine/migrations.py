@@ -7,6 +7,7 @@ any instruction leaves the old version or the new one.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,18 @@ from pathlib import Path
 from valuetracker.errors import DatabaseTooNew
 from valuetracker.failpoints import Failpoint
 
+CREATE_TABLE = re.compile(r"^CREATE TABLE (?:\{schema\}\.)?(\w+)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Migration:
     number: int
     statements: tuple[str, ...]
+
+    @property
+    def tables(self) -> set[str]:
+        """Return the names of the tables it creates."""
+        return {name for text in self.statements for name in CREATE_TABLE.findall(text)}
 
 
 def migrations_directory() -> Path:

@@ -32,6 +32,7 @@ from valuetracker.engine.postgres_database import (
 from valuetracker.errors import (
     DatabaseDamaged,
     DatabaseTooNew,
+    DatabaseTooOld,
     PathNotAllowed,
     StartupError,
     ValueTrackerError,
@@ -205,6 +206,7 @@ class PostgresEngine:
             found, _, version = await _read_mark(connection, location)
             if found != identity:
                 raise DatabaseDamaged("The schema is not the one that was registered.")
+            await _check_layout(connection, location, self._migrations)
             if version != self._migrations[-1].number:
                 async with connection.transaction(), _locked(connection):
                     await self._migrate(connection, location, self._migrations)
@@ -265,6 +267,15 @@ class PostgresEngine:
                     f'UPDATE "{schema}".file SET version = $1', migration.number
                 )
         await _grant(connection, schema)
+
+
+async def _check_layout(connection: Any, schema: str, migrations: list[Migration]) -> None:
+    """Refuse a schema that has other tables in place of those the migrations create."""
+    rows = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+    present = {row[0] for row in rows}
+    expected = set().union(*(migration.tables for migration in migrations))
+    if present - expected and migrations[0].tables - present:
+        raise DatabaseTooOld()
 
 
 def _place(url: str) -> str:

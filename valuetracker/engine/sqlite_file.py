@@ -28,13 +28,15 @@ from valuetracker.engine.sqlite_connection import (
     drive,
     translate,
 )
-from valuetracker.errors import DatabaseDamaged, PathNotAllowed
+from valuetracker.errors import DatabaseDamaged, DatabaseTooOld, PathNotAllowed
 from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
-# "VTKR": marks a file as ours in its header, where `file` and other tools look.
-APPLICATION_ID = 0x56544B52
+# "VTK1": marks a file as ours in its header, where `file` and other tools look.
+APPLICATION_ID = 0x56544B31
+# Layouts from before the first release ("VTKR"), which no migration leads out of.
+UNRELEASED_IDS = {0x56544B52}
 # SQLite copies the WAL back every 1,000 pages by itself; readers that overlap can keep
 # it from starting over, so past this many bytes we wait for them once.
 WAL_BYTES = 16 * 1024 * 1024
@@ -88,7 +90,10 @@ def check_header(path: Path) -> int:
         raise DatabaseDamaged("The database file is empty.")
     if len(header) < 100 or not header.startswith(b"SQLite format 3\x00"):
         raise DatabaseDamaged("The file is not a database.")
-    return int.from_bytes(header[68:72], "big")
+    application_id = int.from_bytes(header[68:72], "big")
+    if application_id in UNRELEASED_IDS:
+        raise DatabaseTooOld()
+    return application_id
 
 
 def inspect(connection: sqlite3.Connection, schema: Schema, unclean: bool) -> tuple[str, str]:

@@ -42,7 +42,7 @@ The errors that the API answers with, and those that stop the server from starti
     ├── HeadersTooLarge       431
     ├── UpstreamFailed        502
     ├── Unavailable           503
-    │   ├── DatabaseDamaged, DatabaseTooNew, DatabaseUnavailable
+    │   ├── DatabaseDamaged, DatabaseTooNew, DatabaseTooOld, DatabaseUnavailable
     │   └── TooManyConnections
     └── StorageFull           507
 

@@ -89,6 +89,16 @@ class DatabaseTooNew(Unavailable):
     hint = "Upgrade Value Tracker."
 
 
+class DatabaseTooOld(Unavailable):
+    """The database has a layout from before the first release of Value Tracker."""
+
+    code = "database_too_old"
+    hint = (
+        "The server does not change it. Read it with the version that wrote it, or give it up "
+        "with `DELETE /register` and `purge: true`."
+    )
+
+
 class StorageFull(ValueTrackerError):
     """There is no space left to store this."""
 

@@ -46,12 +46,12 @@ class Answers:
     """The answers of one connection."""
 
     __slots__ = (
+        "_capacity",
         "_dispatch",
         "_flow",
         "_loop",
         "_on_all_sent",
         "_on_stream",
-        "_capacity",
         "_queue",
         "_tasks",
         "_transport",

@@ -19,8 +19,8 @@ from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.feed import FeedStream
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
-from valuetracker.store.tx.changes import NO_CONTEXT, Context
-from valuetracker.store.tx.ledger import Written
+from valuetracker.store.tx.context import NO_CONTEXT, Context
+from valuetracker.store.tx.jobs import Written
 
 Verb = Callable[..., Coroutine[Any, Any, Any]]
 

@@ -49,7 +49,7 @@ from valuetracker.http.router import Router
 from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.settings import PREFIX
-from valuetracker.store.tx.ledger import Written
+from valuetracker.store.tx.jobs import Written
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from valuetracker.http.kinds import PATH_KINDS, check_key_count
 from valuetracker.http.replies import Headers, Request
 from valuetracker.http.router import Match, decode
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
-from valuetracker.store.tx.changes import NO_CONTEXT, Anchor, Context
+from valuetracker.store.tx.context import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse
 
 # What a media type may be for the body to be read as JSON; parameters come after it.

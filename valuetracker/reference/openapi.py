@@ -75,6 +75,7 @@ WRITING: tuple[type[ValueTrackerError], ...] = (
 WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
     errors.DatabaseDamaged,
     errors.DatabaseTooNew,
+    errors.DatabaseTooOld,
     errors.DatabaseUnavailable,
 )
 

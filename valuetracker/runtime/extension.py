@@ -24,8 +24,8 @@ from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import EVERYTHING, Tag
-from valuetracker.store.tx.changes import NO_CONTEXT, Context
-from valuetracker.store.tx.ledger import Commit, Withdrawn, WriteJob, Written, repeat_answer
+from valuetracker.store.tx.context import NO_CONTEXT, Context
+from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written, job_after_rollback
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -136,14 +136,8 @@ class Extension:
         job = WriteJob(verb, arguments, context, status)
         try:
             written: Written = await self.database.write(job)
-        except Withdrawn as withdrawn:
-            # The request changed nothing, so it was rolled back. Its answer stays valid,
-            # unless the answer is a state: that state was rolled back too and is read again.
-            answers = getattr(verb, "answers", None)
-            job = WriteJob(repeat_answer, (withdrawn.answer,), context, status)
-            if answers is not None:
-                job = WriteJob(answers, arguments, context, status)
-            written = await self.database.write(job)
+        except NothingChanged as rolled_back:
+            written = await self.database.write(job_after_rollback(job, rolled_back))
         return written
 
     async def _next_commit(self) -> None:

@@ -33,9 +33,9 @@ from valuetracker.runtime.provisioning import SAVED_EVERY, Provisioning
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.operations import sweep_all
-from valuetracker.store.rows.row_types import Head
+from valuetracker.store.rows.head import Head, load_head
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.tx.ledger import Commit, load_head
+from valuetracker.store.tx.jobs import Commit
 
 logger = logging.getLogger(__name__)
 

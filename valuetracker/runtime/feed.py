@@ -28,7 +28,7 @@ from valuetracker.store.feed_events import (
     list_revisions,
     wanted_events,
 )
-from valuetracker.store.tx.ledger import Commit
+from valuetracker.store.tx.jobs import Commit
 
 HEARTBEAT_SECONDS = 15.0
 # How many revisions are read from the log at once, and how many bytes of the latest events

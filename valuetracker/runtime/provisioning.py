@@ -17,7 +17,10 @@ from valuetracker.errors import (
 )
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store import adoption
-from valuetracker.store.tx.ledger import Ledger, WriteJob, load_head, make_head
+from valuetracker.store.rows.head import load_head, make_head
+from valuetracker.store.tx.changes import UpdateHead
+from valuetracker.store.tx.jobs import WriteJob
+from valuetracker.store.tx.ledger import Ledger
 
 # The registry saves the revision of an extension when its database is closed and each time
 # this many revisions were written, so the saved revision lags behind by little more than this.
@@ -128,4 +131,4 @@ class Provisioning:
 
 
 async def skip_to(tx: Ledger, revision: int) -> None:
-    await tx.skip_to(revision)
+    await tx.apply([UpdateHead(revision=revision)])

@@ -1,7 +1,8 @@
 """
-The verbs: what can be done with characters, instances and values, and the SQL for it.
+The store: the verbs of the API, as functions on an open transaction.
 
-A verb is `async def verb(tx, …)` and awaits nothing but `tx`. A reading verb is given a
-`Snapshot`; a writing verb is given a `Ledger`, fetches what it needs, raises every refusal,
-and hands its changes to `tx.apply` once, at the end. There is no word of HTTP here.
+One file of verbs per file of `valuetracker/api`; a handler and its verb share a name. A reading
+verb is given a `Snapshot`, a writing verb a `Ledger`. Below the verbs, `tx` is what a writing
+transaction is, `story` which changes are live, `log` the past, `rows` what a table is. The
+store knows nothing of HTTP, and only `rows` and `log` know SQL that several verbs share.
 """

@@ -1,10 +1,10 @@
 """
-Takes over the files of the original SillyTavern plugin.
+Adopting the files of the original SillyTavern plugin.
 
-Its files hold `characters`, `instances` and `data` with a `value` text that it read back
-as JSON where that parses and as a string where it does not. Everything reads the same
+Its files hold the tables `characters`, `instances` and `data` with a `value` text that it read
+back as JSON where that parses and as a string where it does not. Everything reads the same
 afterwards; it becomes revision 1, unanchored. Rows whose instance is missing get one, under
-the character `_orphaned`, so nothing is lost; what has an empty name is called `_empty`.
+the character `_orphaned`, so nothing is lost; an empty id or key becomes `_empty`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import BadRequest
 from valuetracker.records import moment
-from valuetracker.store.tx.changes import Change, PutCharacter, PutInstance, SetValue
-from valuetracker.store.tx.ledger import Ledger, WriteJob, ledgers, make_head
+from valuetracker.store.rows.head import make_head
+from valuetracker.store.tx.changes import Change, ChangeValue, PutCharacter, PutInstance
+from valuetracker.store.tx.jobs import WriteJob
+from valuetracker.store.tx.ledger import Ledger, ledgers
 from valuetracker.values import canonical, parse
 
 ORPHANED = "_orphaned"
-# What an id or a key that is empty is called.
+# Replaces an empty id or key.
 NAMELESS = "_empty"
 
-# The original's columns; those it gained over time are optional.
+# The columns that tell its files from ours, which have tables of the same names.
 TABLES = {
     "characters": {"id", "name"},
     "instances": {"id", "character_id", "name"},
@@ -44,14 +46,14 @@ SELECT_COLUMNS = Statement(
 
 
 async def recognise(transaction: Transaction) -> bool:
-    """Whether a file is one of the original plugin's."""
+    """Return True if a file was made by the original plugin."""
     columns: dict[str, set[str]] = {}
     for table, column in await transaction.fetch_all(SELECT_COLUMNS):
         columns.setdefault(table, set()).add(column)
     return all(needed <= columns.get(table, set()) for table, needed in TABLES.items())
 
 
-# Some columns were added over time: all are taken, and read by name.
+# Later versions of the plugin added columns: all are read, by name.
 SELECT_CHARACTERS = Statement("SELECT * FROM adopted_characters ORDER BY rowid")
 SELECT_INSTANCES = Statement("SELECT * FROM adopted_instances ORDER BY rowid")
 SELECT_DATA = Statement(
@@ -61,7 +63,7 @@ SELECT_TABLE_COLUMNS = Statement("SELECT name FROM pragma_table_info(:table_name
 
 
 async def adopt(ledger: Ledger, transaction: Transaction) -> None:
-    """The verb that brings the old rows over, as one revision."""
+    """Copy the old rows, as one revision."""
     at = ledger.now
     characters: dict[str, PutCharacter] = {}
     instances: dict[str, PutInstance] = {}
@@ -92,12 +94,12 @@ async def adopt(ledger: Ledger, transaction: Transaction) -> None:
     for id, key, text in values:
         holder = await ledger.find_instance(id)
         assert holder is not None
-        changes.append(SetValue(holder, key, text, op="adopt"))
+        changes.append(ChangeValue(holder, key, text, op="adopt"))
     await ledger.apply(changes)
 
 
 def conversion(revision: int) -> Callable[[Transaction], Coroutine[Any, Any, None]]:
-    """What the engine runs in the transaction that adopts a file."""
+    """Return the job the engine runs in the transaction that adopts a file."""
 
     async def convert(transaction: Transaction) -> None:
         await make_head(transaction, revision)
@@ -122,8 +124,8 @@ def _text(value: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    # SQLite's own functions end a text at NUL, so no name may hold one. And none is empty:
-    # nobody could ask for it.
+    # SQLite's own functions end a text at NUL, so no name may hold one. An empty name could
+    # not be asked for.
     return _text(value).replace("\0", "\ufffd") or NAMELESS
 
 
@@ -146,14 +148,14 @@ def _time(value: Any, otherwise: str) -> str:
 
 
 def _value(value: Any, kind: str) -> str:
-    """The value the original would have returned, as canonical JSON."""
+    """Return the value the original would have returned, as canonical JSON."""
     if value is None:
         return "null"
     if kind in ("integer", "real"):
         return orjson.dumps(value).decode()
     text = _text(value)
     try:
-        # What it stored, it keeps, however large.
+        # A stored value is kept however large it is.
         return canonical(parse(text.encode()), largest=len(text) * 8)
     except BadRequest:
         # Not JSON, so a string; or JSON that could not be given back exactly, which stays

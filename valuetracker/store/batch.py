@@ -1,8 +1,8 @@
 """
-Many operations, one revision: all of them happen, or none.
+Many batch operations, one revision: all of them happen, or none.
 
-Operations on the same key see each other's results in their order. Each is logged as what
-it was, with what came of it.
+Operations on the same key see each other's results in their order. Each is logged with its
+operator, its operand and its result.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import orjson
 
 from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, ValueTrackerError
 from valuetracker.records import BatchAnswer
-from valuetracker.store.data import removable_keys
-from valuetracker.store.log.operators import ABSENT, OPERATIONS, Absent, apply_operation, contains
-from valuetracker.store.rows.row_types import HolderRow
-from valuetracker.store.story.visibility import has_dormant_change, is_hidden, make_chat, see
-from valuetracker.store.tx.changes import Anchor, Change, RemoveValue, SetValue
+from valuetracker.store.log.operators import ABSENT, OPERATORS, Absent, apply_operator, contains
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.story.visibility import has_dormant_change, removable_keys
+from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.write_target import enter_chat, expect_chat, make_room
+from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.write_target import check_chat_if_match, find_writable_chat
 from valuetracker.values import canonical
 
 Item = TypeVar("Item")
@@ -31,11 +32,11 @@ RESULT_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
-class Operation:
+class BatchOperation:
     """
-    One operation of a batch; `operand` is canonical text.
+    One operation of a batch; `operand` is canonical JSON text.
 
-    Without an instance it is about the chat's own data.
+    Without an instance it changes the chat's own data.
     """
 
     op: str
@@ -45,23 +46,23 @@ class Operation:
     anchor: Anchor | None = None
 
 
-async def run_batch(tx: Ledger, operations: list[Operation]) -> BatchAnswer:
+async def run_batch(tx: Ledger, operations: list[BatchOperation]) -> BatchAnswer:
     return await _run(tx, operations, None)
 
 
-async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[Operation]) -> BatchAnswer:
-    """The same, confined to a chat and its instances."""
-    await enter_chat(tx, chat_id)
-    await expect_chat(tx, chat_id)
+async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[BatchOperation]) -> BatchAnswer:
+    """Run a batch that is confined to a chat and its instances."""
+    await find_writable_chat(tx, chat_id)
+    await check_chat_if_match(tx, chat_id)
     return await _run(tx, operations, chat_id)
 
 
-async def _run(tx: Ledger, operations: list[Operation], chat_id: str | None) -> BatchAnswer:
+async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None) -> BatchAnswer:
     batch = _Batch(tx, chat_id)
     holders = await _each(operations, batch.holder)
     for operation, holder in zip(operations, holders, strict=True):
         if holder is not None:
-            await see(tx, holder, operation.anchor or tx.context.anchor)
+            await register_place(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
     await tx.apply(batch.changes)
@@ -69,7 +70,7 @@ async def _run(tx: Ledger, operations: list[Operation], chat_id: str | None) -> 
 
 
 async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> list[Done]:
-    """Do something for each; a refusal says for which it was."""
+    """Call `do` for each item; a refusal names the index of the item."""
     done: list[Done] = []
     for index, item in enumerate(items):
         try:
@@ -81,7 +82,7 @@ async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> lis
 
 
 class _Batch:
-    """The values as the batch has them so far, and the changes that made them so."""
+    """The values as the batch has them so far, and the changes that made them."""
 
     def __init__(self, tx: Ledger, chat_id: str | None) -> None:
         self._tx = tx
@@ -91,7 +92,7 @@ class _Batch:
         self._bytes = 0
         self.changes: list[Change] = []
 
-    async def run(self, item: tuple[Operation, HolderRow | None]) -> dict[str, Any]:
+    async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
         if holder is None:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
@@ -99,13 +100,13 @@ class _Batch:
         hidden = await is_hidden(self._tx, holder, anchor)
         result = await self._run(operation, holder, anchor, hidden)
         if hidden:
-            # A later operation must find it in the log: it may be a removal of it.
+            # A later operation must find it in the log: it may be its removal.
             await self._tx.apply(self.changes)
             self.changes = []
         return result
 
     async def _run(
-        self, operation: Operation, holder: HolderRow, anchor: Anchor | None, hidden: bool
+        self, operation: BatchOperation, holder: HolderRow, anchor: Anchor | None, hidden: bool
     ) -> dict[str, Any]:
         if operation.op == "clear":
             return await self._clear(holder, anchor, hidden)
@@ -119,7 +120,7 @@ class _Batch:
             if operation.op == "set":
                 operand = None
             self.changes.append(
-                SetValue(holder, operation.key, after, operation.op, operand, anchor)
+                ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
             )
             if operation.op == "addToSet":
                 return {"added": False}
@@ -129,35 +130,35 @@ class _Batch:
             return {"value": orjson.Fragment(operand)}
         return self._operate(holder, operation, operand, current, anchor)
 
-    async def holder(self, operation: Operation) -> HolderRow | None:
-        """What an operation is about; None if it removes from a chat that is not there."""
+    async def holder(self, operation: BatchOperation) -> HolderRow | None:
+        """Return the holder of an operation; None if it removes from an unknown chat."""
         tx = self._tx
         chat = await tx.find_chat(self._chat_id) if self._chat_id is not None else None
         if operation.instance_id is None:
             assert self._chat_id is not None
             if chat is None and operation.op in ("remove", "clear"):
                 return None
-            chat = chat or await make_chat(tx, self._chat_id)
-            return await make_room(tx, chat, "chat")
+            chat = chat or await tx.get_or_create_chat(self._chat_id)
+            return await tx.get_or_create_space(chat, "chat")
         holder = await tx.find_instance(operation.instance_id)
-        await tx.enter_holder(holder)
+        await tx.authorize_holder(holder)
         if holder is None:
             raise InstanceNotFound()
         if self._chat_id is not None and (chat is None or holder.chat != chat.number):
-            raise ChatMismatch("The instance is not of this chat.")
+            raise ChatMismatch("The instance is not in this chat.")
         return holder
 
     def _operate(
         self,
         holder: HolderRow,
-        operation: Operation,
+        operation: BatchOperation,
         operand: str,
         current: str | None,
         anchor: Anchor | None,
     ) -> dict[str, Any]:
         before: Any = ABSENT if current is None else orjson.loads(current)
         value = orjson.loads(operand)
-        after = canonical(apply_operation(operation.op, before, value))
+        after = canonical(apply_operator(operation.op, before, value))
         # Each result is kept in the log: many small operations on one large value add up.
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
@@ -169,7 +170,7 @@ class _Batch:
 
     async def _current(self, holder: HolderRow, key: str) -> str | None:
         if (holder.number, key) not in self._values:
-            row = (await self._tx.load_rows(holder, [key]))[key]
+            row = await self._tx.find_value(holder, key)
             self._values[holder.number, key] = row.value if row is not None else None
         return self._values[holder.number, key]
 
@@ -193,12 +194,12 @@ class _Batch:
         current: str | None,
         hidden: bool,
     ) -> dict[str, Any]:
-        row = (await self._tx.load_rows(holder, [key]))[key]
+        row = await self._tx.find_value(holder, key)
         if current is not None or (
             # Also if the batch itself has just removed its value.
             row is not None and await has_dormant_change(self._tx, row)
         ):
-            self.changes.append(RemoveValue(holder, key, anchor=anchor))
+            self.changes.append(remove(holder, key, anchor))
         if not hidden:
             self._values[holder.number, key] = None
         return {"removed": current is not None and not hidden}
@@ -206,19 +207,21 @@ class _Batch:
     def _set(
         self,
         holder: HolderRow,
-        operation: Operation,
+        operation: BatchOperation,
         after: str,
         operand: str | None,
         anchor: Anchor | None,
     ) -> None:
         self._values[holder.number, operation.key] = after
-        self.changes.append(SetValue(holder, operation.key, after, operation.op, operand, anchor))
+        self.changes.append(
+            ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
+        )
 
 
-# What a batch can do, and the field each takes its operand from.
+# The operators of a batch, and the field each takes its operand from.
 OPERANDS: dict[str, str | None] = {
     "set": "value",
     "remove": None,
     "clear": None,
-    **{op: "by" if op == "increment" else "value" for op in OPERATIONS},
+    **{op: "by" if op == "increment" else "value" for op in OPERATORS},
 }

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from valuetracker.engine.statement import Statement
-from valuetracker.errors import CharacterNotFound, DatabaseDamaged
+from valuetracker.errors import CharacterNotFound
 from valuetracker.records import Character, FullCharacter, FullInstance, Success
-from valuetracker.store.instances import (
-    enter_instances_of,
-    expect_character,
+from valuetracker.store.log.state_at import (
+    At,
+    character_at,
+    find_moment,
     full_former,
-    instance_record,
-    removal_of,
+    instances_at,
+    shown_instance,
 )
-from valuetracker.store.log.state_at import At, character_at, find_moment, instances_at
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.row_types import CharacterRow, DataRow, HolderRow, values_record
+from valuetracker.store.rows.holders import SELECT_VALUES_OF_CHARACTER, values_record
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import character_tag
 from valuetracker.store.tx.changes import DropCharacter, PutCharacter
 from valuetracker.store.tx.ledger import Ledger
-
-SELECT_CHARACTERS = Statement(
-    f"SELECT {sql.names(sql.CHARACTERS)} FROM {{schema}}.characters WHERE gone = 0 ORDER BY place"
-)
+from valuetracker.store.tx.removal import removal_of
+from valuetracker.store.tx.write_target import check_character_if_match, list_writable_instances
 
 
 async def list_characters(tx: Snapshot) -> list[Character]:
-    rows = [CharacterRow(*row).verify() for row in await tx.fetch_all(SELECT_CHARACTERS)]
-    if len(rows) != tx.head.characters:
-        raise DatabaseDamaged()
-    return [row.record() for row in rows]
-
-
-# One statement for all values of a character, in the order of its answer.
-SELECT_VALUES_OF_CHARACTER = Statement(
-    f"""
-    SELECT {sql.names(sql.DATA, "data")}
-    FROM {{schema}}.holders JOIN {{schema}}.data ON data.holder = holders.number
-    WHERE character_id = :character_id AND gone = 0 AND value IS NOT NULL
-    ORDER BY holders.place, data.place
-    """
-)
+    return [row.record() for row in await tx.list_characters()]
 
 
 async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -> FullCharacter:
@@ -50,27 +32,16 @@ async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -
     character = await tx.find_character(character_id)
     if character is None:
         raise CharacterNotFound()
-    instances = [
-        HolderRow(*row).verify()
-        for row in await tx.fetch_all(sql.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
-    ]
-    character.verify_instances(instances)
-    values: dict[int, list[DataRow]] = {instance.number: [] for instance in instances}
-    for row in await tx.fetch_all(SELECT_VALUES_OF_CHARACTER, character_id=character_id):
-        value = DataRow(*row).verify()
-        if value.holder not in values:
-            raise DatabaseDamaged()
-        values[value.holder].append(value)
+    instances = await tx.list_instances_of(character_id)
+    values = await tx.list_values_of(instances, SELECT_VALUES_OF_CHARACTER, character_id)
     tx.etag = max([character.revision, *(instance.revision for instance in instances)])
-    full: list[FullInstance] = []
-    for instance in instances:
-        instance.verify_values(values[instance.number])
-        full.append(
-            {
-                "instance": await instance_record(tx, instance),
-                "data": values_record(values[instance.number]),
-            }
-        )
+    full: list[FullInstance] = [
+        {
+            "instance": await shown_instance(tx, instance.shape()),
+            "data": values_record(values[instance.number]),
+        }
+        for instance in instances
+    ]
     return {"character": character.record(), "instances": full}
 
 
@@ -86,7 +57,7 @@ async def _get_character_at(tx: Snapshot, character_id: str, at: At) -> FullChar
 
 async def put_character(tx: Ledger, character_id: str, name: str | None) -> Character:
     old = await tx.find_character(character_id)
-    await expect_character(tx, character_id)
+    await check_character_if_match(tx, character_id)
     if old is not None and (not name or name == old.name):
         return old.record()
     await tx.apply(
@@ -107,8 +78,8 @@ async def put_character(tx: Ledger, character_id: str, name: str | None) -> Char
 async def delete_character(tx: Ledger, character_id: str) -> Success:
     if await tx.find_character(character_id) is None:
         raise CharacterNotFound()
-    instances = await enter_instances_of(tx, character_id)
-    await expect_character(tx, character_id)
+    instances = await list_writable_instances(tx, character_id)
+    await check_character_if_match(tx, character_id)
     changes = [change for each in instances for change in await removal_of(tx, each)]
     await tx.apply([*changes, DropCharacter(character_id)])
     return {"success": True}

@@ -1,4 +1,4 @@
-"""Chats: opening, listing, reconciling, renaming, putting away."""
+"""Chats: opening, listing, reconciling, renaming, archiving, purging."""
 
 from __future__ import annotations
 
@@ -9,31 +9,44 @@ from typing import Any
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import ChatExists, ChatNotFound
+from valuetracker.errors import ChatExists
 from valuetracker.records import Chat, OpenedChat, Reconciled, Success
-from valuetracker.store.branches import begin_branch
-from valuetracker.store.chat_state import contents_now, origin_record, state_record
-from valuetracker.store.data import removable_keys
-from valuetracker.store.instances import removal_of
+from valuetracker.store.chat_state import origin_record, state_record
 from valuetracker.store.log.links import subject_list
-from valuetracker.store.operation_guard import count_operations
 from valuetracker.store.operations import sweep
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.chain import Name
-from valuetracker.store.rows.listing import present_chats
-from valuetracker.store.rows.reader import Reader
-from valuetracker.store.rows.row_types import AliasRow, ChatRow, HolderRow
+from valuetracker.store.rows.chat_rows import count_operations
+from valuetracker.store.rows.chats import DELETE_ALIAS, SELECT_ALIAS, ChatRow
+from valuetracker.store.rows.entries import EntryRow
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.places import PlaceName
+from valuetracker.store.rows.reader import RowReader
+from valuetracker.store.rows.row import update
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import chat_tag
-from valuetracker.store.story.point import view_of
-from valuetracker.store.story.visibility import Turn, make_chat, turn_to
-from valuetracker.store.tx.changes import Change, ChangeChat, RemoveValue, SetValue
+from valuetracker.store.story.contents import contents_now
+from valuetracker.store.story.point import point_of
+from valuetracker.store.story.visibility import Flips, removable_keys
+from valuetracker.store.tx.branching import begin_branch
+from valuetracker.store.tx.changes import (
+    AddAlias,
+    Change,
+    ChangeChat,
+    ChangeValue,
+    UpdateHead,
+    UpdateQuietly,
+    remove,
+)
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.write_target import enter_chat, expect_chat, make_room
+from valuetracker.store.tx.places import show_chain
+from valuetracker.store.tx.removal import removal_of
+from valuetracker.store.tx.write_target import (
+    check_chat_if_match,
+    get_writable_chat,
+)
 
 
-async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
+async def chat_record(tx: RowReader, chat: ChatRow) -> Chat:
     return {
         "chatId": chat.id,
         "parent": await tx.chat_id(chat.parent),
@@ -46,7 +59,7 @@ async def chat_record(tx: Reader, chat: ChatRow) -> Chat:
 
 
 async def list_chats(tx: Snapshot) -> list[Chat]:
-    chats = await present_chats(tx)
+    chats = await tx.list_chats()
     return [await chat_record(tx, chat) for chat in chats if chat.archived_at is None]
 
 
@@ -64,7 +77,7 @@ async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:
 
 @dataclass(slots=True, frozen=True)
 class Opening:
-    """How a chat is opened: by whom, and what it is to have if it is new."""
+    """How a chat is opened: by whom, and what a new one begins with."""
 
     client: str
     parent: str | None = None
@@ -80,25 +93,24 @@ INSERT_SESSION = Statement(
     VALUES (:session, :chat, :client, :at)
     """
 )
-DELETE_ALIAS = Statement("DELETE FROM {schema}.aliases WHERE id = :id")
 
 
 async def _drop_alias(tx: Ledger, id: str) -> None:
-    """No chat is found by this former id any more."""
-    if await tx.fetch_one(sql.SELECT_ALIAS, id=id) is not None:
+    """Have no chat found by this former id any more."""
+    if await tx.fetch_one(SELECT_ALIAS, id=id) is not None:
         await tx.execute(DELETE_ALIAS, id=id)
-        (await tx.load_head()).aliases -= 1
-    tx.rows.forget_chat_ids()
+        await tx.apply([UpdateHead(dropped_aliases=1)])
+    tx.cache.chat_numbers.clear()
 
 
 async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
-    """The one load of a chat session; a chat comes into being with its first."""
+    """Open a chat: the one load of a session. A chat is created when it is first opened."""
     found = await tx.find_chat(chat_id)
     if found is not None and found.id != chat_id and opening.fresh:
         await _drop_alias(tx, chat_id)
         found = None
     warnings: list[str] = []
-    chat = await make_chat(tx, chat_id)
+    chat = await tx.get_or_create_chat(chat_id)
     if found is None and opening.parent is not None:
         warnings += await _branch(tx, chat, opening.parent, opening.message_id)
     if chat.archived_at is not None:
@@ -118,7 +130,7 @@ async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
 
 
 async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | None) -> list[str]:
-    """Take over what the parent has, as of a message; what could not be done as asked."""
+    """Make a new chat a branch as of a message; return warnings."""
     parent = await tx.find_chat(parent_id)
     if parent is None or parent.number == chat.number:
         return [f"There is no chat {parent_id}: this one begins empty."]
@@ -131,18 +143,18 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     active = counts["pending"] + counts["inProgress"] + counts["retrying"]
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
-    view = await view_of(tx, parent, None, message_id)
-    warnings += view.warnings
-    await begin_branch(tx, chat, view)
+    point = await point_of(tx, parent, None, message_id)
+    warnings += point.warnings
+    await begin_branch(tx, chat, point)
     return warnings
 
 
 async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> None:
-    holder = await make_room(tx, chat, "chat")
+    holder = await tx.get_or_create_space(chat, "chat")
     rows = await tx.load_rows(holder, list(defaults))
     absent = [key for key in defaults if (row := rows[key]) is None or row.value is None]
-    # They belong to no message: a chat has them however its story goes.
-    await tx.apply([SetValue(holder, key, defaults[key]) for key in absent])
+    # They belong to no message: a chat has them whatever becomes of its messages.
+    await tx.apply([ChangeValue(holder, key, defaults[key]) for key in absent])
 
 
 # Reconciling
@@ -152,47 +164,45 @@ async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> 
 class VisibleChain:
     """The messages of a chat that are visible, oldest first, and hashes of some of them."""
 
-    names: list[Name]
-    hashes: dict[Name, str]
+    names: list[PlaceName]
+    hashes: dict[PlaceName, str]
 
 
 async def reconcile(
     tx: Ledger, chat_id: str, visible: VisibleChain, dry_run: bool = False
 ) -> Reconciled:
-    chat = await enter_chat(tx, chat_id)
-    if chat is None:
-        raise ChatNotFound()
-    await expect_chat(tx, chat_id)
+    chat = await get_writable_chat(tx, chat_id)
+    await check_chat_if_match(tx, chat_id)
     chain = await tx.load_chain(chat.number)
     same = visible.names == chain.names()
-    turn = Turn() if same else await turn_to(tx, chat, visible.names, dry_run)
+    flips = Flips() if same else await show_chain(tx, chat, visible.names, dry_run)
     stale = await _compare_hashes(tx, chat, visible.hashes, dry_run)
     return {
         "revision": (await tx.load_head()).revision,
-        "dormant": turn.dormant,
-        "revived": turn.revived,
+        "dormant": flips.dormant,
+        "revived": flips.revived,
         "changed": [
-            _changed(flip.holder, flip.key, flip.before, flip.after) for flip in turn.flips
+            _changed(value.holder, value.key, value.before, value.after) for value in flips.values
         ],
         "conflicts": [
             {
                 **_owner(holder),
-                "key": shown_key(holder.space, conflict.source.record.key) or "",
-                "op": conflict.source.record.op,
+                "key": shown_key(holder.space, conflict.source.change.key) or "",
+                "op": conflict.source.change.op,
                 "revision": conflict.source.entry.revision,
                 "reason": conflict.reason,
             }
-            for holder, conflict in turn.conflicts
+            for holder, conflict in flips.conflicts
         ],
         "stale": stale,
-        "warnings": turn.warnings,
+        "warnings": flips.warnings,
     }
 
 
 async def _compare_hashes(
-    tx: Ledger, chat: ChatRow, hashes: dict[Name, str], dry_run: bool
+    tx: Ledger, chat: ChatRow, hashes: dict[PlaceName, str], dry_run: bool
 ) -> list[str]:
-    """The messages whose text is another than when values were last made of it."""
+    """Return the messages whose text has changed since values were last made of it."""
     stale: list[str] = []
     chain = await tx.load_chain(chat.number)
     for name, text in hashes.items():
@@ -202,7 +212,7 @@ async def _compare_hashes(
         if place.hash is None:
             if not dry_run:
                 place.hash = text
-                tx.put_place(place)
+                await tx.apply([UpdateQuietly(place)])
         elif place.hash != text:
             stale.append(place.message_id)
     return stale
@@ -228,42 +238,37 @@ def _changed(holder: HolderRow, key: str, before: str | None, after: str | None)
 
 
 async def rename_chat(tx: Ledger, chat_id: str, new_id: str) -> Chat:
-    chat = await enter_chat(tx, chat_id)
-    if chat is None:
-        raise ChatNotFound()
+    chat = await get_writable_chat(tx, chat_id)
     taken = await tx.find_any_chat(new_id)
-    if taken is not None and taken.number != chat.number and not taken.gone:
+    if taken is not None and taken.number != chat.number and not taken.deleted:
         raise ChatExists()
-    await expect_chat(tx, chat_id)
+    await check_chat_if_match(tx, chat_id)
     if new_id == chat.id:
         return await chat_record(tx, chat)
     if taken is not None and taken.number != chat.number:
-        # What is left of a purged chat makes way; no id that can be asked for is like this.
+        # The row of a purged chat gives up its id; no request can name the new one.
         taken.id = f"\x7f{taken.number}"
-        tx.rows.put_chat(taken)
-        tx.rows.restructured.add(taken.number)
+        await tx.apply([UpdateQuietly(taken)])
     await _drop_alias(tx, new_id)
-    await tx.add_alias(AliasRow(chat.id, chat.number))
+    await tx.apply([AddAlias(chat.id, chat.number)])
     chat.id, chat.updated_at = new_id, tx.now
-    tx.rows.forget_chat_ids()
+    tx.cache.chat_numbers.clear()
     revision = await tx.apply([ChangeChat(chat, "rename_chat")])
-    # Every answer that names the chat is another now.
-    for holder in await tx.list_holders_of_chat(chat):
+    # Every answer that names the chat is another one now.
+    holders = await tx.list_holders_of_chat(chat)
+    for holder in holders:
         holder.revision = revision
-        tx.put_holder(holder)
-    tx.touched_everything()
+    await tx.apply([UpdateQuietly(holder) for holder in holders])
+    tx.invalidate_everything()
     return await chat_record(tx, chat)
 
 
-# Putting away
+# Archiving and purging
 
 
 async def delete_chat(tx: Ledger, chat_id: str, purge: bool) -> Success:
-    chat = await tx.find_chat(chat_id)
-    await tx.enter(chat, unknown=chat is None, archived=True)
-    if chat is None:
-        raise ChatNotFound()
-    await expect_chat(tx, chat_id)
+    chat = await get_writable_chat(tx, chat_id, archived=True)
+    await check_chat_if_match(tx, chat_id)
     if purge:
         await _purge(tx, chat)
     elif chat.archived_at is None:
@@ -273,7 +278,7 @@ async def delete_chat(tx: Ledger, chat_id: str, purge: bool) -> Success:
 
 
 SELECT_ALIASES_OF_CHAT = Statement("SELECT id FROM {schema}.aliases WHERE chat = :chat")
-EMPTY_ENTRY = sql.update("entries", sql.ENTRIES, "entry", "changes", "checksum")
+EMPTY_ENTRY = update(EntryRow, "entry", "changes", "checksum")
 PURGE_HOLDER = (
     Statement("DELETE FROM {schema}.data WHERE holder = :number"),
     Statement("DELETE FROM {schema}.keyframes WHERE holder = :number"),
@@ -296,17 +301,16 @@ PURGE_CHAT = (
 
 
 async def _purge(tx: Ledger, chat: ChatRow) -> None:
-    """Take a chat away with all that it held; of its revisions only the numbers stay."""
-    head = await tx.load_head()
+    """Delete a chat with all that it holds; of its revisions only the numbers stay."""
     holders = await tx.list_holders_of_chat(chat)
     changes: list[Change] = []
     for holder in holders:
         if holder.space == "instance":
             changes += await removal_of(tx, holder)
         else:
-            changes += [RemoveValue(holder, key) for key in await removable_keys(tx, holder)]
+            changes += [remove(holder, key) for key in await removable_keys(tx, holder)]
     await tx.apply(changes)
-    # Only what comes now is left of it in the log.
+    # Empty all entries so far: only those that follow say anything.
     subjects: list[ChatRow | HolderRow] = [chat, *holders]
     for subject in subjects:
         async for entries in subject_list(subject).newest_first(tx):
@@ -314,18 +318,19 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
                 entry.changes = ""
                 entry.seal()
             await tx.execute_many(EMPTY_ENTRY, entries)
-    head.chats -= 1
-    head.aliases -= len(await tx.fetch_all(SELECT_ALIASES_OF_CHAT, chat=chat.number))
-    chat.gone, chat.archived_at = 1, None
-    revision = await tx.apply([ChangeChat(chat, "delete_chat")])
-    chat.floor = revision
+    aliases = await tx.fetch_all(SELECT_ALIASES_OF_CHAT, chat=chat.number)
+    chat.deleted, chat.archived_at = 1, None
+    revision = await tx.apply(
+        [UpdateHead(dropped_aliases=len(aliases)), ChangeChat(chat, "delete_chat")]
+    )
+    chat.readable_from = revision
     chat.places = chat.checkpoints = chat.operations = 0
     for holder in holders:
-        holder.floor, holder.unframed, holder.shaped = revision, 0, 0
-        holder.taken = holder.known = 0
-        tx.put_holder(holder)
+        holder.readable_from, holder.changes_since_keyframe, holder.shape_revision = revision, 0, 0
+        holder.last_taken = holder.key_rows = 0
+        await tx.apply([UpdateQuietly(holder)])
         for statement in PURGE_HOLDER:
             await tx.execute(statement, number=holder.number)
     for statement in PURGE_CHAT:
         await tx.execute(statement, number=chat.number)
-    await tx.forget_rows()
+    await tx.reload_rows()

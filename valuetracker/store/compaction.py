@@ -1,8 +1,8 @@
 """
-Folding the log: below a cutoff only the state is kept, one `base` per key.
+Folding the log: up to a cutoff only the state is kept, one `base` per key.
 
-The state at the cutoff and everything after it can be read as before; what lay further
-back is gone, and so are the changes that had not taken effect by then.
+The state at the cutoff and everything after it can be read as before. Older states cannot be
+read any more, and changes that were dormant at the cutoff are dropped.
 """
 
 from __future__ import annotations
@@ -15,16 +15,23 @@ from valuetracker.engine.statement import Statement
 from valuetracker.records import Compaction, moment
 from valuetracker.store.log.links import log_list, taken_list
 from valuetracker.store.log.state_at import find_moment, revision_of_time, state_until
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.checkpoint_rows import oldest_needed
-from valuetracker.store.rows.entries import BETWEEN_CHANGES, FLIPPABLE, EntryRow, encode_record
-from valuetracker.store.rows.row_types import Head
+from valuetracker.store.rows.chat_rows import list_checkpoint_rows
+from valuetracker.store.rows.checkpoints import READY
+from valuetracker.store.rows.entries import (
+    BETWEEN_CHANGES,
+    INSERT_ENTRY,
+    EntryRow,
+    LoggedChange,
+    encode_change,
+)
+from valuetracker.store.rows.head import Head
+from valuetracker.store.tx.changes import UpdateHead, UpdateQuietly
 from valuetracker.store.tx.ledger import Ledger
 
 
 @dataclass(slots=True, frozen=True)
 class Keep:
-    """What to keep: so many revisions, or those of so many days."""
+    """How much to keep: so many revisions, or those of so many days."""
 
     revisions: int | None = None
     days: float | None = None
@@ -38,17 +45,17 @@ DELETE_KEYFRAMES = Statement("DELETE FROM {schema}.keyframes WHERE entry <= :unt
 
 @dataclass(slots=True)
 class Folded:
-    """What is about to be folded."""
+    """Counts of the entries that are about to be folded."""
 
     # How many changes there are.
     changes: int = 0
-    # Of each subject its last entry, in the order of those, without what it says.
+    # The last entry of each subject, in their order, without its changes.
     last: dict[int, EntryRow] = field(default_factory=dict)
     # How many entries are anchored to each place.
     places: Counter[int] = field(default_factory=Counter)
 
     def add(self, entry: EntryRow) -> None:
-        self.changes += sum(1 for record in entry.records if record.op != "base")
+        self.changes += sum(1 for change in entry.logged if change.op != "base")
         self.last.pop(entry.subject, None)
         self.last[entry.subject] = _without_changes(entry)
         self.add_place(entry)
@@ -60,15 +67,15 @@ class Folded:
 
 def _without_changes(entry: EntryRow) -> EntryRow:
     entry.changes = ""
-    entry.forget_records()
+    entry.forget_logged()
     return entry
 
 
 async def compact(tx: Ledger, keep: Keep) -> Compaction:
     head = await tx.load_head()
     cutoff = await _cutoff(tx, head, keep)
-    # What a checkpoint names must stay.
-    needed = await oldest_needed(tx)
+    # A state that a checkpoint names must stay readable.
+    needed = await _oldest_needed(tx)
     if needed is not None:
         cutoff = min(cutoff, needed)
     if cutoff <= head.oldest:
@@ -79,66 +86,82 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
         for entry in chunk:
             folded.add(entry)
     bases, kept = await _bases(tx, folded)
-    await _let_go(tx, folded)
+    await _drop_taken(tx, folded)
     await tx.execute(DELETE_ENTRIES, until=at.entry)
     await tx.execute(DELETE_KEYFRAMES, until=at.entry)
-    await tx.execute_many(sql.INSERT_ENTRY, bases)
-    await tx.set_oldest(cutoff)
+    await tx.execute_many(INSERT_ENTRY, bases)
+    await tx.apply([UpdateHead(oldest=cutoff)])
     return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
 
-async def _let_go(tx: Ledger, folded: Folded) -> None:
-    """A branch whose own beginning is folded needs nothing of what it took over."""
+async def _drop_taken(tx: Ledger, folded: Folded) -> None:
+    """Drop the taken entries of branches whose own beginning is folded."""
     for (subject,) in await tx.fetch_all(SELECT_SUBJECTS_OF_TAKEN):
         holder = await tx.get_holder(subject)
         last = folded.last.get(subject)
-        # A room of a chat that was purged before it became a branch has been there longer.
-        if last is not None and last.revision > holder.floor:
+        # The space of a chat that was purged before it became a branch is older than the branch.
+        if last is not None and last.revision > holder.readable_from:
             async for chunk in taken_list(holder).newest_first(tx):
                 for entry in chunk:
                     folded.add_place(entry)
-            holder.taken = 0
-            tx.put_holder(holder)
+            holder.last_taken = 0
+            await tx.apply([UpdateQuietly(holder)])
             await tx.execute(DELETE_TAKEN, subject=subject)
-    # Places of a chat that was purged are gone, and those of no chat are not counted.
+    # Places of purged chats are missing, and those of no chat are not counted.
     for number, place in (await tx.load_places(folded.places)).items():
         if place.chat:
             place.entries -= folded.places[number]
-            tx.put_place(place)
+            await tx.apply([UpdateQuietly(place)])
 
 
 async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
     """
-    For every subject its state, in place of the last entry it had.
+    Return for every subject an entry with its state, which replaces the last one it had.
 
-    Also where there is none: what comes after it names it.
+    Also for subjects without any state: the entry after it names it.
     """
     bases: list[EntryRow] = []
     kept = 0
     for entry in folded.last.values():
         state = await state_until(tx, entry.subject, entry.entry)
-        records = [record for record in state.values() if record.after is not None]
-        kept += sum(1 for record in records if record.op != "base")
-        records.sort(key=lambda record: record.place)
-        bases.append(_base(entry, [_base_record(r.key, r.place, r.after) for r in records]))
+        changes = [change for change in state.values() if change.after is not None]
+        kept += sum(1 for change in changes if change.op != "base")
+        changes.sort(key=lambda change: change.ordinal)
+        bases.append(_base(entry, [_encode_base(change) for change in changes]))
     prior = 0
     for base in bases:
-        # What is folded is one moment, that of the last of it.
+        # All that is folded has one time, that of the last entry.
         base.at = bases[-1].at
-        base.prior, prior = prior, base.entry
+        base.prev_in_log, prior = prior, base.entry
         base.seal()
     return bases, kept
 
 
-def _base_record(key: str, place: int, after: str | None) -> str:
-    return encode_record(key, "base", 0, place, after, None)
+def _encode_base(change: LoggedChange) -> str:
+    return encode_change(change.key, "base", 0, change.ordinal, change.after, None)
 
 
-def _base(entry: EntryRow, records: list[str]) -> EntryRow:
-    entry.changes = BETWEEN_CHANGES.join(records)
-    entry.place, entry.effect, entry.standing = None, 1, FLIPPABLE
-    entry.before = entry.earlier = 0
+def _base(entry: EntryRow, encoded: list[str]) -> EntryRow:
+    entry.changes = BETWEEN_CHANGES.join(encoded)
+    entry.place, entry.effect, entry.left_at, entry.dropped = None, 1, 0, 0
+    entry.prev_of_subject = entry.prev_in_chat = 0
     return entry
+
+
+async def _oldest_needed(tx: Ledger) -> int | None:
+    """Return the oldest revision that a checkpoint needs; None if there is no checkpoint."""
+    needed: list[int] = []
+    for chat in await tx.list_chats():
+        for row in await list_checkpoint_rows(tx, chat) if chat.checkpoints else ():
+            if row.status == READY and row.message_id is None:
+                needed.append(row.revision)
+            elif row.status == READY:
+                # As of a message, every anchored change of the chat matters: a folded one
+                # would count for all messages.
+                places = (await tx.load_chain(chat.number)).places.values()
+                written = [place.first_written for place in places if place.first_written]
+                needed.append(min(written) - 1 if written else row.revision)
+    return min(needed, default=None)
 
 
 async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:

@@ -1,7 +1,7 @@
 """
 Values: any JSON under a key of an instance, or of a chat.
 
-Every verb takes a `Target`, so that both are one implementation.
+Every verb takes an `Address`, so that both are one implementation.
 """
 
 from __future__ import annotations
@@ -16,53 +16,48 @@ from valuetracker.records import Removed, Success, SuccessMessage, Values, Value
 from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
-from valuetracker.store.rows.row_types import HolderRow, values_record
+from valuetracker.store.rows.holders import HolderRow, values_record
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.tags import chat_tag, holder_tag, value_tag
-from valuetracker.store.rows.targets import Target
-from valuetracker.store.story.visibility import has_dormant_change, is_hidden, see
-from valuetracker.store.tx.changes import Change, RemoveValue, SetValue
-from valuetracker.store.tx.ledger import Ledger, answering, loading
-from valuetracker.store.tx.write_target import hold, hold_present, look_up
+from valuetracker.store.rows.spaces import Address
+from valuetracker.store.rows.tags import holder_tag, value_tag
+from valuetracker.store.story.visibility import is_removable, removable_keys
+from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.tx.jobs import answering_unchanged, preloading
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.write_target import (
+    find_checked_holder,
+    find_writable_holder,
+    get_or_create_holder,
+)
 from valuetracker.values import canonical
 
-
-async def find_holder(tx: Snapshot, target: Target) -> HolderRow | None:
-    """What is read from, also if it is gone; its ETag is then that of its end."""
-    if target.space == "instance":
-        return await tx.find_any_instance(target.id)
-    chat = await tx.find_any_chat(target.id)
-    if chat is None:
-        tx.etag = 0
-        return None
-    tx.depends_on(chat_tag(chat.number))
-    tx.etag = chat.revision
-    return await tx.find_room(chat, target.space)
+# Reading
 
 
-async def list_values(tx: Snapshot, target: Target, at: At | None = None) -> Values:
-    holder = await find_holder(tx, target)
+async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> Values:
+    holder = await tx.find_addressed(address)
     if at is not None:
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
         return former_values_record(await values_at(tx, holder, moment)) if holder else {}
-    if target.space == "instance":
-        tx.depends_on(holder_tag(*target))
+    if address.space == "instance":
+        tx.depends_on(holder_tag(*address))
         tx.etag = holder.revision if holder is not None else 0
-    if holder is None or holder.gone:
+    if holder is None or holder.deleted:
         return {}
     return values_record(await tx.list_values(holder))
 
 
-async def find_value(tx: Snapshot, target: Target, key: str, at: At | None = None) -> Values:
-    holder = await find_holder(tx, target)
+async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = None) -> Values:
+    holder = await tx.find_addressed(address)
     if at is not None:
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
-        records = await values_at(tx, holder, moment) if holder is not None else []
-        return former_values_record([record for record in records if record.key == key])
-    if target.space == "instance":
-        tx.depends_on(value_tag(*target, key))
+        values = await values_at(tx, holder, moment) if holder is not None else []
+        return former_values_record([value for value in values if value.key == key])
+    if address.space == "instance":
+        tx.depends_on(value_tag(*address, key))
     tx.etag = 0
     if holder is None:
         return {}
@@ -73,94 +68,110 @@ async def find_value(tx: Snapshot, target: Target, key: str, at: At | None = Non
     return values_record([row])
 
 
-@loading(lambda target, key, value: (target, [key]))
-async def set_value(tx: Ledger, target: Target, key: str, value: str) -> ValueSet:
-    if tx.set_plainly(target, {key: value}):
+# Setting
+
+
+@preloading(lambda address, key, value: (address, [key]))
+async def set_value(tx: Ledger, address: Address, key: str, value: str) -> ValueSet:
+    if tx.set_at_once(address, {key: value}):
         return {"success": True, "key": key, "value": orjson.Fragment(value)}
-    holder = await hold(tx, target, key)
+    holder = await get_or_create_holder(tx, address, key)
     await _apply(tx, holder, [_set(tx, holder, key, value)])
     if await is_hidden(tx, holder, tx.context.anchor):
-        row = (await tx.load_rows(holder, [key]))[key]
+        row = await tx.find_value(holder, key)
         value = row.value if row is not None and row.value is not None else "null"
     return {"success": True, "key": key, "value": orjson.Fragment(value)}
 
 
-async def override_values(tx: Ledger, target: Target, values: dict[str, str]) -> SuccessMessage:
-    """Replace all values. Keys that stay keep their places; the new ones come after them."""
-    holder = await hold(tx, target) if values else await hold_present(tx, target)
+async def override_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
+    """Replace all values. Keys that stay keep their order; the new ones come after them."""
+    holder = await _holder_for(tx, address, creates=bool(values))
     if holder is not None:
-        await see(tx, holder, tx.context.anchor)
-        gone = [key for key in await removable_keys(tx, holder) if key not in values]
+        await register_place(tx, holder, tx.context.anchor)
+        dropped = [key for key in await removable_keys(tx, holder) if key not in values]
         await _apply(
             tx,
             holder,
             [
-                *(_remove(tx, holder, key) for key in gone),
+                *(_remove(tx, holder, key) for key in dropped),
                 *(_set(tx, holder, key, value) for key, value in values.items()),
             ],
         )
     return {"success": True, "message": "Instance data overridden successfully"}
 
 
-@loading(lambda target, values: (target, list(values)))
-async def merge_values(tx: Ledger, target: Target, values: dict[str, str]) -> SuccessMessage:
-    if values and tx.set_plainly(target, values):
-        return {"success": True, "message": "Instance data merged successfully"}
-    holder = await hold(tx, target) if values else await hold_present(tx, target)
-    if holder is not None:
-        anchor = tx.context.anchor
-        changes = [SetValue(holder, key, value, anchor=anchor) for key, value in values.items()]
-        await _apply(tx, holder, changes)
+@preloading(lambda address, values: (address, list(values)))
+async def merge_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
+    if not values or not tx.set_at_once(address, values):
+        holder = await _holder_for(tx, address, creates=bool(values))
+        if holder is not None:
+            changes = [_set(tx, holder, key, value) for key, value in values.items()]
+            await _apply(tx, holder, changes)
     return {"success": True, "message": "Instance data merged successfully"}
 
 
-@loading(lambda target, keys: (target, keys))
-async def remove_values(tx: Ledger, target: Target, keys: list[str]) -> Removed:
-    holder = await hold_present(tx, target)
+async def _holder_for(tx: Ledger, address: Address, creates: bool) -> HolderRow | None:
+    """Return the holder to write to; a write that sets nothing creates no chat."""
+    if creates:
+        return await get_or_create_holder(tx, address)
+    return await find_checked_holder(tx, address)
+
+
+# Removing
+
+
+@preloading(lambda address, keys: (address, keys))
+async def remove_values(tx: Ledger, address: Address, keys: list[str]) -> Removed:
+    holder = await find_checked_holder(tx, address)
     if holder is None:
         return {"success": True, "removedCount": 0}
-    await see(tx, holder, tx.context.anchor)
+    await register_place(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, keys)
     named = [row for key in dict.fromkeys(keys) if (row := rows[key]) is not None]
-    removable = [row for row in named if row.value is not None or await has_dormant_change(tx, row)]
-    changes = [_remove(tx, holder, row.key) for row in removable]
-    return {"success": True, "removedCount": await _remove_all(tx, holder, changes)}
+    removable = [row for row in named if await is_removable(tx, row)]
+    hidden = bool(removable) and await is_hidden(tx, holder, tx.context.anchor)
+    present = [row for row in removable if row.value is not None]
+    await tx.apply([_remove(tx, holder, row.key) for row in removable])
+    return {"success": True, "removedCount": 0 if hidden else len(present)}
 
 
-@loading(lambda target, key: (target, [key]))
-async def remove_value(tx: Ledger, target: Target, key: str) -> Success:
-    holder = await look_up(tx, target)
-    row = (await tx.load_rows(holder, [key]))[key] if holder is not None else None
+@preloading(lambda address, key: (address, [key]))
+async def remove_value(tx: Ledger, address: Address, key: str) -> Success:
+    holder = await find_writable_holder(tx, address)
+    row = await tx.find_value(holder, key) if holder is not None else None
     if holder is None or row is None:
         raise DataKeyNotFound()
-    seen = row.revision
-    await see(tx, holder, tx.context.anchor)
-    row = (await tx.load_rows(holder, [key]))[key]
+    revision = row.revision
+    await register_place(tx, holder, tx.context.anchor)
+    row = await tx.find_value(holder, key)
     assert row is not None
-    if row.value is None and not await has_dormant_change(tx, row):
+    if not await is_removable(tx, row):
         raise DataKeyNotFound()
-    tx.expect(seen)
+    tx.check_if_match(revision)
     await _apply(tx, holder, [_remove(tx, holder, key)])
     return {"success": True}
 
 
-async def clear_values(tx: Ledger, target: Target) -> Success:
-    holder = await hold_present(tx, target)
+async def clear_values(tx: Ledger, address: Address) -> Success:
+    holder = await find_checked_holder(tx, address)
     if holder is not None:
-        await see(tx, holder, tx.context.anchor)
+        await register_place(tx, holder, tx.context.anchor)
         keys = await removable_keys(tx, holder)
         await _apply(tx, holder, [_remove(tx, holder, key) for key in keys])
     return {"success": True}
 
 
-async def _present_values(tx: Ledger, target: Target, patch: Any) -> Values:
-    """What a patch that changes nothing is answered with."""
-    holder = await hold_present(tx, target)
+# Patching
+
+
+async def _present_values(tx: Ledger, address: Address, patch: Any) -> Values:
+    """Return the answer of a patch that changes nothing."""
+    holder = await find_checked_holder(tx, address)
     return values_record(await tx.list_values(holder)) if holder is not None else {}
 
 
-@answering(_present_values)
-async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) -> Values:
+@answering_unchanged(_present_values)
+async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]) -> Values:
     """
     Merge a patch (RFC 7396) into the values.
 
@@ -168,47 +179,40 @@ async def merge_patch_values(tx: Ledger, target: Target, patch: dict[str, Any]) 
     `set`, so that a merge can be replayed on another object than this one.
     """
     sets = any(value is not None for value in patch.values())
-    holder = await hold(tx, target) if sets else await hold_present(tx, target)
+    holder = await _holder_for(tx, address, creates=sets)
     if holder is None:
         return {}
-    await see(tx, holder, tx.context.anchor)
+    await register_place(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, list(patch))
-    removed = [
-        key
-        for key, value in patch.items()
-        if value is None
-        and (row := rows[key]) is not None
-        and (row.value is not None or await has_dormant_change(tx, row))
-    ]
     changes: list[Change] = []
     for key, value in patch.items():
+        row = rows[key]
         if value is None:
-            if key in removed:
+            if row is not None and await is_removable(tx, row):
                 changes.append(_remove(tx, holder, key))
             continue
         # Also the check that it is not too deep, before anything recurses through it.
         operand = canonical(value)
-        row = rows[key]
         current = orjson.loads(row.value) if row is not None and row.value is not None else {}
         after = canonical(merge(current, value))
         if isinstance(value, dict) and isinstance(current, dict):
             anchor = tx.context.anchor
-            changes.append(SetValue(holder, key, after, "merge", operand, anchor))
+            changes.append(ChangeValue(holder, key, after, "merge", operand, anchor))
         else:
             changes.append(_set(tx, holder, key, after))
     await tx.apply(changes)
     return values_record(await tx.list_values(holder))
 
 
-@answering(_present_values)
-async def json_patch_values(tx: Ledger, target: Target, patch: list[Any]) -> Values:
+@answering_unchanged(_present_values)
+async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> Values:
     """
     Apply a JSON Patch (RFC 6902) to the values, all of it or nothing.
 
     Logged as `set` or `remove` of each key it names outside of a `test`.
     """
-    holder = await hold(tx, target)
-    await see(tx, holder, tx.context.anchor)
+    holder = await get_or_create_holder(tx, address)
+    await register_place(tx, holder, tx.context.anchor)
     before = {row.key: row.value or "" for row in await tx.list_values(holder)}
     document, named = patched({key: orjson.loads(text) for key, text in before.items()}, patch)
     changes: list[Change] = []
@@ -222,35 +226,15 @@ async def json_patch_values(tx: Ledger, target: Target, patch: list[Any]) -> Val
 
 
 async def _apply(tx: Ledger, holder: HolderRow, changes: Sequence[Change]) -> None:
-    """Make these changes at the request's place; none see no place."""
+    """Apply changes at the request's anchor; without changes, no place is registered."""
     if changes:
-        await see(tx, holder, tx.context.anchor)
+        await register_place(tx, holder, tx.context.anchor)
         await tx.apply(changes)
 
 
-async def _remove_all(tx: Ledger, holder: HolderRow, changes: list[RemoveValue]) -> int:
-    """The same for removals: how many values went."""
-    if not changes:
-        return 0
-    rows = await tx.load_rows(holder, [change.key for change in changes])
-    hidden = await is_hidden(tx, holder, tx.context.anchor)
-    present = [change for change in changes if (row := rows[change.key]) and row.value is not None]
-    await tx.apply(changes)
-    return 0 if hidden else len(present)
+def _set(tx: Ledger, holder: HolderRow, key: str, value: str) -> ChangeValue:
+    return ChangeValue(holder, key, value, anchor=tx.context.anchor)
 
 
-async def removable_keys(tx: Ledger, holder: HolderRow) -> list[str]:
-    """The keys that have a value, or a change that waits for its place to come back."""
-    return [
-        row.key
-        for row in await tx.list_rows(holder)
-        if row.value is not None or await has_dormant_change(tx, row)
-    ]
-
-
-def _set(tx: Ledger, holder: HolderRow, key: str, value: str) -> SetValue:
-    return SetValue(holder, key, value, anchor=tx.context.anchor)
-
-
-def _remove(tx: Ledger, holder: HolderRow, key: str) -> RemoveValue:
-    return RemoveValue(holder, key, anchor=tx.context.anchor)
+def _remove(tx: Ledger, holder: HolderRow, key: str) -> ChangeValue:
+    return remove(holder, key, tx.context.anchor)

@@ -1,25 +1,22 @@
-"""
-Events: what one revision did, as readers of the feed are told.
-"""
+"""Feed events: what one revision did, as readers of the feed receive it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from valuetracker.errors import RevisionUnknown
 from valuetracker.records import FeedChange, FeedEvent
-from valuetracker.store.history import anchor_record
-from valuetracker.store.log.links import log_list, put_in_place
-from valuetracker.store.log.resolve_names import put_names
+from valuetracker.store.log.links import find_anchors, log_list
+from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import check_not_compacted
-from valuetracker.store.rows.entries import EntryRow, Record, first_of
+from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, first_of
+from valuetracker.store.rows.holders import instance_record
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
 
-# No more are read for one who follows once they have come to this many bytes.
+# No more revisions are read at once when they have come to this many bytes.
 AT_ONCE_BYTES = 8 * 1024 * 1024
 # Values above this are left out of events; the reader can read them.
 LARGEST_AFTER = 64 * 1024
@@ -35,12 +32,12 @@ class Revision:
 
 @dataclass(slots=True, frozen=True)
 class Filter:
-    """Which changes a reader wants; revisions without any such are passed over."""
+    """The changes a reader wants; revisions without any of them are passed over."""
 
     instance_id: str | None = None
     key: str | None = None
     chat_id: str | None = None
-    # The number of that chat, if it is there already: it outlives its names.
+    # The number of that chat, if it exists already: it stays when the chat is renamed.
     chat: int | None = None
 
     @property
@@ -60,27 +57,27 @@ class Filter:
         return entry.chat is not None and entry.chat_id == self.chat_id
 
     def wants_chain(self, entry: EntryRow) -> bool:
-        """Whether it is of this chat, and says no more than that other messages are visible."""
+        """True if an entry of this chat says only that other messages are visible."""
         alone = self.instance_id is None and self.key is None
-        return alone and not entry.records and self.wants_entry(entry)
+        return alone and not entry.logged and self.wants_entry(entry)
 
-    def wants(self, entry: EntryRow, record: Record) -> bool:
+    def wants(self, entry: EntryRow, record: LoggedChange) -> bool:
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
 
 async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
-    """The revisions after `since`, with their entries, at most so many; fewer if they are large."""
+    """Return the revisions after `since`, at most so many; fewer if they are large."""
     check_since(tx.head.revision, since)
     check_not_compacted(tx.head, since)
     log = await log_list(tx)
     revisions: list[Revision] = []
     size = 0
     async for entries in log.oldest_first(tx, first_of(since + 1)):
-        await put_in_place(tx, entries)
-        await put_names(tx, entries)
+        await find_anchors(tx, entries)
+        await resolve_names(tx, entries)
         for entry in entries:
             if not revisions or revisions[-1].revision != entry.revision:
-                # Only now the one before is known to be whole.
+                # Only now is the revision before known to be whole.
                 if len(revisions) == count or size > AT_ONCE_BYTES:
                     return revisions
                 revisions.append(Revision(entry.revision, []))
@@ -113,7 +110,7 @@ def joined_events(revisions: list[Revision], wanted: Filter) -> bytes:
 
 
 def wanted_events(revisions: list[Revision], wanted: Filter) -> list[FeedEvent]:
-    """What a reader is told of these revisions; those that do not concern it are passed over."""
+    """Return the events of these revisions for a reader; others are passed over."""
     events = [(revision, event_record(revision, wanted)) for revision in revisions]
     return [
         event
@@ -128,7 +125,7 @@ def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
         _change_record(entry, record)
         for entry in entries
         if wanted.wants_entry(entry)
-        for record in entry.records
+        for record in entry.logged
         if wanted.wants(entry, record)
     ]
     chats = {entry.chat for entry in entries}
@@ -138,19 +135,19 @@ def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
         "revision": revision.revision,
         "at": first.at,
         "actor": first.actor,
-        # What the changes have in common; each also says its own.
+        # Given only if all changes share it; each change also has its own.
         "chatId": first.chat_id if len(chats) == 1 else None,
         "anchor": anchor_record(first) if len(anchors) == 1 else None,
         "changes": changes,
     }
 
 
-def _change_record(entry: EntryRow, row: Record) -> FeedChange:
+def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
     record: FeedChange = {
         "instanceId": entry.id if entry.space == "instance" else None,
         "key": shown_key(entry.space, row.key),
         "op": row.op,
-        # When it was made: an event says what happened then.
+        # As it was when the change was made.
         "live": bool(entry.effect),
         "chatId": entry.chat_id,
         "anchor": anchor_record(entry),
@@ -164,26 +161,11 @@ def _change_record(entry: EntryRow, row: Record) -> FeedChange:
         shape = orjson.loads(row.after or row.operand or "null")
         record["characterId"] = shape["characterId"]
         if after is not None:
-            after = orjson.dumps(_instance_record(shape, entry.chat_id)).decode()
+            after = orjson.dumps(instance_record(shape, entry.chat_id)).decode()
     if not entry.effect:
         record["value"] = orjson.Fragment(row.operand or "null")
     elif after is not None and _fits(after):
         record["after"] = orjson.Fragment(after)
-    return record
-
-
-def _instance_record(shape: dict[str, Any], chat_id: str | None) -> dict[str, Any]:
-    """An instance as it is answered; its chat is that of the entry."""
-    record = {
-        "id": shape["id"],
-        "characterId": shape["characterId"],
-        "name": shape["name"],
-        "chatId": chat_id if shape["chat"] is not None else None,
-        "createdAt": shape["createdAt"],
-        "updatedAt": shape["updatedAt"],
-    }
-    if shape["origin"] is not None:
-        record["origin"] = shape["origin"]
     return record
 
 

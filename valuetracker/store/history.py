@@ -1,4 +1,4 @@
-"""What happened to an instance or a chat, and what differs between two moments of it."""
+"""The history of an instance or a chat, and the differences between two moments of it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ import orjson
 
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.records import Difference, History, HistoryItem
-from valuetracker.store.log.links import EntryList, chat_list, put_in_place, subject_list
+from valuetracker.store.log.links import EntryList, chat_list, find_anchors, subject_list
 from valuetracker.store.log.replay import Replay
-from valuetracker.store.log.resolve_names import put_names
+from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import (
     At,
     Moment,
     chat_instances_at,
     find_moment,
-    instance_record,
+    shown_instance,
     state_until,
     values_at,
 )
-from valuetracker.store.rows.entries import EntryRow, Record, encode_name, last_of
-from valuetracker.store.rows.reader import Reader
-from valuetracker.store.rows.row_types import ChatRow, HolderRow
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.entries import (
+    EntryRow,
+    LoggedChange,
+    anchor_record,
+    encode_name,
+    last_of,
+)
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import ROOMS, shown_key
+from valuetracker.store.rows.spaces import SPACES, shown_key
 
 # A page whose values have come to this many bytes ends there, however many were asked for.
 PAGE_BYTES = 16 * 1024 * 1024
@@ -63,7 +70,7 @@ async def list_history(tx: Snapshot, instance_id: str, page: Page) -> History:
 
 
 async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
-    """What happened in a chat: to its own data, and to the instances it has or had."""
+    """List the changes made in a chat: of its own data, and of instances that are or were in it."""
     first, last = await _bounds(tx, page)
     chat = await tx.find_chat(chat_id)
     if chat is None:
@@ -72,7 +79,7 @@ async def list_chat_history(tx: Snapshot, chat_id: str, page: Page) -> History:
     return await _page(tx, changes, page, in_chat=True)
 
 
-Changes = AsyncIterator[tuple[EntryRow, int, Record]]
+Changes = AsyncIterator[tuple[EntryRow, int, LoggedChange]]
 
 
 async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = False) -> History:
@@ -80,23 +87,23 @@ async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = Fals
     items: list[HistoryItem] = []
     cursor: Cursor | None = None
     size = 0
-    async for entry, index, record in changes:
+    async for entry, index, change in changes:
         # One more than asked for, to know whether there is a next page.
         if len(items) == page.limit or size > PAGE_BYTES:
             assert cursor is not None
             return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
-        item = await _item(tx, replay, entry, index, record)
+        item = await _item(tx, replay, entry, index, change)
         if in_chat:
             item["chatId"] = entry.chat_id
         items.append(item)
-        # What it was before is about as large as what it became.
-        size += 2 * len(record.after or record.operand or "")
+        # The value before is about as large as the value after.
+        size += 2 * len(change.after or change.operand or "")
         cursor = Cursor(entry.entry, index)
     return {"items": items, "next": None}
 
 
 async def _changes(tx: Snapshot, log: EntryList, page: Page, first: int, last: int) -> Changes:
-    """The changes of a page and after it, in its order."""
+    """Yield the changes of a page and after it, in its order."""
     needle = encode_name(page.key) if page.key is not None else ""
     if page.cursor is not None:
         first, last = (
@@ -107,49 +114,49 @@ async def _changes(tx: Snapshot, log: EntryList, page: Page, first: int, last: i
     chunks = log.newest_first if page.descending else log.oldest_first
     async for chunk in chunks(tx, first, last):
         wanted = [entry for entry in chunk if needle in entry.changes]
-        await put_in_place(tx, wanted)
-        await put_names(tx, wanted)
+        await find_anchors(tx, wanted)
+        await resolve_names(tx, wanted)
         for entry in wanted:
-            numbered = list(enumerate(entry.records))
-            for index, record in reversed(numbered) if page.descending else numbered:
-                if _is_wanted(page, entry, index, record):
-                    yield entry, index, record
+            numbered = list(enumerate(entry.logged))
+            for index, change in reversed(numbered) if page.descending else numbered:
+                if _is_wanted(page, entry, index, change):
+                    yield entry, index, change
 
 
 async def _changes_of_key(
     tx: Snapshot, holder: HolderRow, page: Page, first: int, last: int
 ) -> Changes:
-    """The same of one key, newest first: each change names the one before it."""
+    """Yield the changes of one key, newest first: each names the one before it."""
     assert page.key is not None
     replay = Replay(tx)
     row = await tx.find_value(holder, page.key)
-    revision = row.last if row is not None else 0
+    revision = row.last_change if row is not None else 0
     if page.cursor is not None:
         last = min(last, page.cursor.entry)
-        # Where the last page ended: what comes after it need not be passed again.
+        # Begin where the last page ended.
         at_cursor = EntryRow.revision_of(page.cursor.entry)
         ended = await replay.own_entries(holder.number, at_cursor)
         if any(entry.indexes(page.key) for entry in ended):
             revision = min(revision, at_cursor)
     while revision > tx.head.oldest and last_of(revision) >= first:
         entries = await replay.own_entries(holder.number, revision)
-        await put_names(tx, entries)
+        await resolve_names(tx, entries)
         previous: int | None = None
         for entry in entries:
             for index in entry.indexes(page.key):
-                record = entry.records[index]
-                previous = record.previous
-                if first <= entry.entry <= last and _is_wanted(page, entry, index, record):
-                    yield entry, index, record
-        if previous is None and (entries or not holder.taken):
+                change = entry.logged[index]
+                previous = change.prev_of_key
+                if first <= entry.entry <= last and _is_wanted(page, entry, index, change):
+                    yield entry, index, change
+        if previous is None and (entries or not holder.last_taken):
             raise DatabaseDamaged()
-        # A branch begins where it has no entries of its own any more.
+        # The history of a branch begins with its first own entry.
         revision = previous or 0
 
 
-def _is_wanted(page: Page, entry: EntryRow, index: int, record: Record) -> bool:
-    # `base` is what was folded: a state, not something that happened.
-    if record.op == "base" or (page.key is not None and record.key != page.key):
+def _is_wanted(page: Page, entry: EntryRow, index: int, change: LoggedChange) -> bool:
+    # A `base` is a folded state, not something that happened.
+    if change.op == "base" or (page.key is not None and change.key != page.key):
         return False
     if page.cursor is None or entry.entry != page.cursor.entry:
         return True
@@ -161,7 +168,7 @@ async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
     if page.after is not None:
         first = (await find_moment(tx, page.after)).entry + 1
     if page.before is not None:
-        # A time stands for a revision, and that is left out, too.
+        # The revision that a time stands for is left out, too.
         before = page.before
         revision = (await find_moment(tx, before)).revision if isinstance(before, str) else before
         last = (await find_moment(tx, max(revision - 1, 0))).entry
@@ -169,56 +176,56 @@ async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
 
 
 async def _item(
-    tx: Reader, replay: Replay, entry: EntryRow, index: int, record: Record
+    tx: RowReader, replay: Replay, entry: EntryRow, index: int, change: LoggedChange
 ) -> HistoryItem:
     item: HistoryItem = {
         "revision": entry.revision,
         "at": entry.at,
         "actor": entry.actor,
         "instanceId": entry.id if entry.space == "instance" else None,
-        "key": shown_key(entry.space, record.key),
-        "op": record.op,
+        "key": shown_key(entry.space, change.key),
+        "op": change.op,
         "anchor": anchor_record(entry),
         "live": entry.is_live,
     }
     if entry.space in ("series", "processed"):
         item["space"] = entry.space
-    if not record.key and entry.space == "instance":
-        shape = orjson.loads(record.after or record.operand or "null")
+    if not change.key and entry.space == "instance":
+        shape = orjson.loads(change.after or change.operand or "null")
         item["characterId"] = shape["characterId"]
         item["chatId"] = await tx.chat_id(shape["chat"])
     if not entry.effect:
-        item["value"] = orjson.Fragment(record.operand or "null")
+        item["value"] = orjson.Fragment(change.operand or "null")
         return item
-    before = await _before(tx, replay, entry, index, record)
+    before = await _before(tx, replay, entry, index, change)
     if before is not None:
-        item["before"] = await shown_value(tx, entry, record.key, before)
-    if record.after is not None:
-        item["after"] = await shown_value(tx, entry, record.key, record.after)
+        item["before"] = await shown_value(tx, entry, change.key, before)
+    if change.after is not None:
+        item["after"] = await shown_value(tx, entry, change.key, change.after)
     return item
 
 
 async def _before(
-    tx: Reader, replay: Replay, entry: EntryRow, index: int, record: Record
+    tx: RowReader, replay: Replay, entry: EntryRow, index: int, change: LoggedChange
 ) -> str | None:
-    """What a key was before a change of it."""
-    if record.op == "branch":
-        # What it took over happened elsewhere.
+    """Return the value of a key before a change of it; None if it was absent."""
+    if change.op == "branch":
+        # The changes a branch took over were made elsewhere.
         return None
-    for earlier in reversed(entry.records[:index]):
-        if earlier.key == record.key:
+    for earlier in reversed(entry.logged[:index]):
+        if earlier.key == change.key:
             return earlier.after
-    if not record.key:
-        state = await state_until(tx, entry.subject, entry.before)
+    if not change.key:
+        state = await state_until(tx, entry.subject, entry.prev_of_subject)
         return state[""].after if "" in state else None
     oldest = (await tx.load_head()).oldest
     revision = entry.revision
     while revision:
         previous: int | None = None
         for other in await replay.entries(entry.subject, revision):
-            for each in reversed(other.records):
-                if each.key == record.key:
-                    previous = each.previous
+            for each in reversed(other.logged):
+                if each.key == change.key:
+                    previous = each.prev_of_key
                     if other.entry < entry.entry and other.effect:
                         return each.after
         if previous is None and revision > oldest:
@@ -227,17 +234,11 @@ async def _before(
     return None
 
 
-async def shown_value(tx: Reader, entry: EntryRow, key: str, text: str) -> Any:
-    """A value of the log as it is answered."""
+async def shown_value(tx: RowReader, entry: EntryRow, key: str, text: str) -> Any:
+    """Return a value of the log as the API answers it."""
     if key or entry.space != "instance":
         return orjson.Fragment(text)
-    return await instance_record(tx, orjson.loads(text))
-
-
-def anchor_record(entry: EntryRow) -> Any:
-    if entry.anchor is None:
-        return None
-    return {"messageId": entry.anchor.message_id, "swipe": entry.anchor.swipe}
+    return await shown_instance(tx, orjson.loads(text))
 
 
 # Differences
@@ -246,7 +247,7 @@ def anchor_record(entry: EntryRow) -> Any:
 async def diff_instance(
     tx: Snapshot, instance_id: str, start: At, end: At | None
 ) -> list[Difference]:
-    """What differs: the keys of `start` in their order, then those that came."""
+    """List what differs: the keys of `start` in their order, then new ones."""
     moments = await _moments(tx, start, end)
     holder = await tx.find_any_instance(instance_id)
     if holder is None:
@@ -256,7 +257,7 @@ async def diff_instance(
 
 
 async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> list[Difference]:
-    """The same over a chat: its rooms, then the instances it had at either moment."""
+    """List what differs in a chat: its spaces, then the instances it had at either moment."""
     moments = await _moments(tx, start, end)
     chat = await tx.find_any_chat(chat_id)
     if chat is None:
@@ -265,12 +266,12 @@ async def diff_chat(tx: Snapshot, chat_id: str, start: At, end: At | None) -> li
     return chat_differences(before, after)
 
 
-# By room (or `instance`), the instance's id, and the key.
+# Values by space (or `instance`), the instance's id, and the key.
 ChatTexts = dict[tuple[str, str | None, str], str]
 
 
 def chat_differences(before: ChatTexts, after: ChatTexts) -> list[Difference]:
-    """What differs: what was there before in its order, then what came."""
+    """List what differs: the keys of before in their order, then new ones."""
     found: list[Difference] = []
     for name in dict.fromkeys([*before, *after]):
         space, instance_id, key = name
@@ -284,16 +285,16 @@ def chat_differences(before: ChatTexts, after: ChatTexts) -> list[Difference]:
 
 
 async def _chat_texts(tx: Snapshot, chat: ChatRow, moment: Moment) -> ChatTexts:
-    """All values of a chat then: those of its rooms, then those of its instances."""
+    """Return all values of a chat at a moment: those of its spaces, then of its instances."""
     texts: ChatTexts = {}
-    for space in ROOMS:
-        room = await tx.find_room(chat, space)
-        if room is not None:
-            for key, text in (await _texts(tx, room, moment)).items():
+    for space in SPACES:
+        holder = await tx.find_space(chat, space)
+        if holder is not None:
+            for key, text in (await _texts(tx, holder, moment)).items():
                 texts[space, None, key] = text
     for each in await chat_instances_at(tx, chat, moment):
-        for record in each.values:
-            texts["instance", each.record["id"], record.key] = record.after or ""
+        for change in each.values:
+            texts["instance", each.record["id"], change.key] = change.after or ""
     return texts
 
 
@@ -304,7 +305,7 @@ async def _moments(tx: Snapshot, start: At, end: At | None) -> list[Moment]:
 
 
 async def _texts(tx: Snapshot, holder: HolderRow, moment: Moment) -> dict[str, str]:
-    return {record.key: record.after or "" for record in await values_at(tx, holder, moment)}
+    return {change.key: change.after or "" for change in await values_at(tx, holder, moment)}
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> list[Difference]:

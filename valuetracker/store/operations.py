@@ -1,65 +1,57 @@
 """
-What is done with operations: adding, claiming, ending, cleaning up.
+Operations: work in progress of a chat, such as entries that are still being written.
 
-Whatever ends the last active one also makes the checkpoints that waited for it.
+A request that ends the last active one also makes the checkpoints that waited for it.
 """
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import IllegalMove, OperationExists, OperationNotFound, StaleClaim
+from valuetracker.errors import IllegalMove, OperationExists, StaleClaim
 from valuetracker.records import Cleanup, Operation
-from valuetracker.store.checkpoints import make_waiting
-from valuetracker.store.operation_guard import (
-    DAY_MS,
+from valuetracker.store.checkpoint_making import make_waiting_checkpoints
+from valuetracker.store.rows.chat_rows import (
+    find_operation_row,
+    get_operation_row,
+    list_operation_rows,
+)
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.operations import (
     DELETE_OPERATION,
     INSERT_OPERATION,
     OperationRow,
-    find_row,
-    list_rows,
     milliseconds,
-    since_epoch,
 )
-from valuetracker.store.rows.reader import Reader
-from valuetracker.store.rows.row_types import ChatRow
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.story.visibility import make_chat
-from valuetracker.store.tx.ledger import Answer, Ledger
-from valuetracker.store.tx.write_target import enter_chat
+from valuetracker.store.tx.changes import UpdateQuietly
+from valuetracker.store.tx.jobs import Answer
+from valuetracker.store.tx.ledger import Ledger
+from valuetracker.store.tx.write_target import find_writable_chat
 from valuetracker.values import canonical
 
-SELECT_CHATS_AT_WORK = Statement("SELECT DISTINCT chat FROM {schema}.operations")
+DAY_MS = 24 * 60 * 60 * 1000
+
+SELECT_CHATS_WITH_OPERATIONS = Statement("SELECT DISTINCT chat FROM {schema}.operations")
 SELECT_LAST_NUMBER = Statement("SELECT COALESCE(max(number), 0) FROM {schema}.operations")
 
 
 async def list_operations(tx: Snapshot, chat_id: str, status: str | None) -> list[Operation]:
-    _takes_no_revision(tx)
+    tx.takes_no_revision()
     chat = await tx.find_chat(chat_id)
-    rows = await list_rows(tx, chat) if chat is not None else []
+    rows = await list_operation_rows(tx, chat) if chat is not None else []
     return [row.record() for row in rows if status in (None, row.status)]
 
 
 async def get_operation(tx: Snapshot, chat_id: str, id: str) -> Operation:
-    _takes_no_revision(tx)
+    tx.takes_no_revision()
     chat = await tx.find_chat(chat_id)
-    return (await _find(tx, chat, id)).record()
-
-
-def _takes_no_revision(tx: Snapshot) -> None:
-    tx.etag = None
-    tx.keepable = False
-
-
-async def _find(tx: Reader, chat: ChatRow | None, id: str) -> OperationRow:
-    row = await find_row(tx, chat, id) if chat is not None else None
-    if row is None:
-        raise OperationNotFound()
-    return row
+    return (await get_operation_row(tx, chat, id)).record()
 
 
 # Writing
@@ -68,26 +60,26 @@ async def _find(tx: Reader, chat: ChatRow | None, id: str) -> OperationRow:
 async def add_operation(
     tx: Ledger, chat_id: str, id: str | None, type: str, data: str, priority: int
 ) -> Operation:
-    await enter_chat(tx, chat_id)
-    chat = await make_chat(tx, chat_id)
+    await find_writable_chat(tx, chat_id)
+    chat = await tx.get_or_create_chat(chat_id)
     id = id or f"op-{secrets.token_hex(8)}"
-    if await find_row(tx, chat, id) is not None:
+    if await find_operation_row(tx, chat, id) is not None:
         raise OperationExists()
     last = await tx.fetch_one(SELECT_LAST_NUMBER)
     row = OperationRow(
         chat.number, id, (last[0] if last is not None else 0) + 1, type, "pending", None, data,
-        priority, None, None, tx.now, tx.now, since_epoch(tx.now),
+        priority, None, None, tx.now, tx.now, _since_epoch(tx.now),
     )  # fmt: skip
     row.seal()
     chat.operations += 1
-    await tx.put_chat_quietly(chat)
+    await tx.apply([UpdateQuietly(chat)])
     await tx.execute_many(INSERT_OPERATION, [row])
     return row.record()
 
 
 @dataclass(slots=True, frozen=True)
 class Update:
-    """What to change of an operation; `stage` is a list so that null can be told from absent."""
+    """The fields to change; `stage` is a tuple so that null can be told from absent."""
 
     status: str | None = None
     stage: tuple[str | None, ...] = ()
@@ -96,8 +88,8 @@ class Update:
 
 
 async def update_operation(tx: Ledger, chat_id: str, id: str, update: Update) -> Operation:
-    chat = await enter_chat(tx, chat_id)
-    row = await _find(tx, chat, id)
+    chat = await find_writable_chat(tx, chat_id)
+    row = await get_operation_row(tx, chat, id)
     assert chat is not None
     if not row.is_active:
         raise IllegalMove(f"The operation has {_ended(row.status)}.")
@@ -111,7 +103,7 @@ async def update_operation(tx: Ledger, chat_id: str, id: str, update: Update) ->
         row.stage = update.stage[0]
     if update.data is not None:
         merged = {**orjson.loads(row.data), **orjson.loads(update.data)}
-        # Also the check that it has not become too large.
+        # Also the check that the merged data is not too large.
         row.data = canonical(merged)
     await _put(tx, row)
     if not row.is_active:
@@ -124,9 +116,9 @@ def _ended(status: str) -> str:
 
 
 async def claim_operation(tx: Ledger, chat_id: str, lease: int) -> Operation | Answer:
-    """The next one to work on: of the highest priority the oldest."""
-    chat = await enter_chat(tx, chat_id)
-    rows = await list_rows(tx, chat) if chat is not None else []
+    """Claim the pending operation of the highest priority, and of those the oldest."""
+    chat = await find_writable_chat(tx, chat_id)
+    rows = await list_operation_rows(tx, chat) if chat is not None else []
     waiting = [row for row in rows if row.status == "pending"]
     if not waiting:
         return Answer(204, None)
@@ -138,20 +130,25 @@ async def claim_operation(tx: Ledger, chat_id: str, lease: int) -> Operation | A
 
 
 async def clean_up(tx: Ledger, chat_id: str, age: int) -> Cleanup:
-    chat = await enter_chat(tx, chat_id)
+    chat = await find_writable_chat(tx, chat_id)
     removed = await sweep(tx, chat, age) if chat is not None else []
     return {"removedCount": len(removed), "ids": removed}
 
 
+def _since_epoch(at: str) -> int:
+    """Return a time as the API writes it, in milliseconds since 1970."""
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
 async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
-    """Remove active operations nobody has touched for so long, and ended ones of a day."""
-    now = since_epoch(tx.now)
-    rows = await list_rows(tx, chat)
+    """Remove active operations that were not touched for so long, and ended ones of a day."""
+    now = _since_epoch(tx.now)
+    rows = await list_operation_rows(tx, chat)
     stale = [row for row in rows if row.is_active and now - row.touched >= age]
     ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
     if stale or ended:
         chat.operations -= len(stale) + len(ended)
-        await tx.put_chat_quietly(chat)
+        await tx.apply([UpdateQuietly(chat)])
         await tx.execute_many(DELETE_OPERATION, [*stale, *ended])
     if stale:
         await _finished(tx, chat)
@@ -159,18 +156,18 @@ async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
 
 
 async def sweep_all(tx: Ledger) -> None:
-    """The same for all chats, now and then."""
-    for (number,) in await tx.fetch_all(SELECT_CHATS_AT_WORK):
+    """Sweep the operations of all chats."""
+    for (number,) in await tx.fetch_all(SELECT_CHATS_WITH_OPERATIONS):
         await sweep(tx, await tx.get_chat(number))
 
 
 async def _put(tx: Ledger, row: OperationRow) -> None:
-    row.updated_at, row.touched = tx.now, since_epoch(tx.now)
+    row.updated_at, row.touched = tx.now, _since_epoch(tx.now)
     row.seal()
     await tx.execute_many(DELETE_OPERATION, [row])
     await tx.execute_many(INSERT_OPERATION, [row])
 
 
 async def _finished(tx: Ledger, chat: ChatRow) -> None:
-    if not any(row.is_active for row in await list_rows(tx, chat)):
-        await make_waiting(tx, chat)
+    if not any(row.is_active for row in await list_operation_rows(tx, chat)):
+        await make_waiting_checkpoints(tx, chat)

@@ -1,27 +1,29 @@
 """
 Processed ids: what an extension has dealt with already, in sets, per chat.
 
-An id is a key of the chat's room for them, so it follows the story. A claim with a lease
-does not: it says that somebody is at work, ends by the clock, and lives outside the log
-until it is confirmed.
+An id is a key of the chat's space for them, so it follows the story. A claim with a lease
+does not: it says that somebody is working on the id, ends by the clock, and is kept outside
+the log until it is confirmed.
 """
 
 from __future__ import annotations
 
-import time
-
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ProcessedNotFound
 from valuetracker.records import Claimed, IsProcessed, Processed, ProcessedIds, Success
-from valuetracker.store.data import find_holder
-from valuetracker.store.rows.row_types import HolderRow
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.operations import milliseconds
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import item_key, split_key
-from valuetracker.store.rows.targets import Target
-from valuetracker.store.story.visibility import has_dormant_change, see
-from valuetracker.store.tx.changes import Change, RemoveValue, SetValue
+from valuetracker.store.rows.spaces import Address, item_key, split_key
+from valuetracker.store.story.visibility import is_removable
+from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.write_target import expect_chat, hold, look_up
+from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_target import (
+    check_chat_if_match,
+    find_writable_holder,
+    get_or_create_holder,
+)
 
 SELECT_CLAIM = Statement(
     "SELECT until FROM {schema}.claims WHERE chat = :chat AND key = :key",
@@ -41,16 +43,15 @@ INSERT_CLAIM = Statement(
 )
 
 
-def _room(chat_id: str) -> Target:
-    return Target("processed", chat_id)
+def _space(chat_id: str) -> Address:
+    return Address("processed", chat_id)
 
 
 async def list_processed(tx: Snapshot, chat_id: str, name: str) -> ProcessedIds:
-    tx.etag = None
-    holder = await find_holder(tx, _room(chat_id))
+    holder = await tx.find_addressed(_space(chat_id))
     tx.etag = None
     ids: list[str] = []
-    if holder is not None and not holder.gone:
+    if holder is not None and not holder.deleted:
         for row in await tx.list_values(holder):
             owner, item = split_key(row.key)
             if owner == name:
@@ -59,19 +60,19 @@ async def list_processed(tx: Snapshot, chat_id: str, name: str) -> ProcessedIds:
 
 
 async def is_processed(tx: Snapshot, chat_id: str, name: str, id: str) -> IsProcessed:
-    holder = await find_holder(tx, _room(chat_id))
+    holder = await tx.find_addressed(_space(chat_id))
     tx.etag = None
-    if holder is None or holder.gone:
+    if holder is None or holder.deleted:
         return {"processed": False}
     row = await tx.find_value(holder, item_key(name, id))
     return {"processed": row is not None and row.value is not None}
 
 
 async def claim(tx: Ledger, chat_id: str, name: str, ids: list[str], lease: int | None) -> Claimed:
-    """Take ids nobody has taken: for good, or with a lease (in milliseconds) until confirmed."""
-    holder = await hold(tx, _room(chat_id))
+    """Claim ids nobody has claimed: for good, or with a lease (in milliseconds) until confirmed."""
+    holder = await get_or_create_holder(tx, _space(chat_id))
     if lease is None:
-        await see(tx, holder, tx.context.anchor)
+        await register_place(tx, holder, tx.context.anchor)
     keys = {id: item_key(name, id) for id in ids}
     rows = await tx.load_rows(holder, list(keys.values()))
     new: list[str] = []
@@ -90,10 +91,10 @@ async def claim(tx: Ledger, chat_id: str, name: str, ids: list[str], lease: int 
 
 
 async def mark_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Processed:
-    holder = await hold(tx, _room(chat_id))
+    holder = await get_or_create_holder(tx, _space(chat_id))
     key = item_key(name, id)
-    await see(tx, holder, tx.context.anchor)
-    row = (await tx.load_rows(holder, [key]))[key]
+    await register_place(tx, holder, tx.context.anchor)
+    row = await tx.find_value(holder, key)
     already = row is not None and row.value is not None
     if not already:
         await tx.apply([_set(tx, holder, key)])
@@ -103,22 +104,22 @@ async def mark_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Proces
 
 
 async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Success:
-    """Also ends a claim."""
-    holder = await look_up(tx, _room(chat_id))
+    """Remove an id; this also ends a claim."""
+    holder = await find_writable_holder(tx, _space(chat_id))
     if holder is None:
         raise ProcessedNotFound()
     key = item_key(name, id)
-    await see(tx, holder, tx.context.anchor)
-    row = (await tx.load_rows(holder, [key]))[key]
-    known = row is not None and (row.value is not None or await has_dormant_change(tx, row))
+    await register_place(tx, holder, tx.context.anchor)
+    row = await tx.find_value(holder, key)
+    known = row is not None and await is_removable(tx, row)
     claimed = await _is_claimed(tx, holder, key)
     if not known and not claimed:
         raise ProcessedNotFound()
-    await expect_chat(tx, chat_id)
+    await check_chat_if_match(tx, chat_id)
     if claimed:
         await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
     if known:
-        await tx.apply([RemoveValue(holder, key, anchor=tx.context.anchor)])
+        await tx.apply([remove(holder, key, tx.context.anchor)])
     return {"success": True}
 
 
@@ -129,17 +130,13 @@ async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> int | None:
 
 async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
     until = await _find_claim(tx, holder, key)
-    return until is not None and until > _milliseconds()
+    return until is not None and until > milliseconds()
 
 
 async def _claim(tx: Ledger, holder: HolderRow, key: str, lease: int) -> None:
     await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
-    await tx.execute(INSERT_CLAIM, chat=holder.chat, key=key, until=_milliseconds() + lease)
+    await tx.execute(INSERT_CLAIM, chat=holder.chat, key=key, until=milliseconds() + lease)
 
 
-def _milliseconds() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _set(tx: Ledger, holder: HolderRow, key: str) -> SetValue:
-    return SetValue(holder, key, "true", anchor=tx.context.anchor)
+def _set(tx: Ledger, holder: HolderRow, key: str) -> ChangeValue:
+    return ChangeValue(holder, key, "true", anchor=tx.context.anchor)

@@ -1,9 +1,9 @@
 """
-Going back: a new revision that sets rows to an old state. History is never rewritten.
+Restoring: a new revision that sets rows to an old state. History is never rewritten.
 
 A restored value names the source changes that had made it, so that it still follows the
 story: a later recompute replays those of them that are still live. Those whose place is
-hidden at the restore count as unanchored: going back to them was meant.
+hidden at the restore count as unanchored, because the caller asked for them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,6 @@ import orjson
 
 from valuetracker.errors import CharacterNotFound, ChatNotFound, InstanceNotFound
 from valuetracker.records import Restored
-from valuetracker.store.chat_state import replayed_records
-from valuetracker.store.instances import (
-    differs,
-    enter_instances_of,
-    expect_character,
-    rows_to_remove,
-)
 from valuetracker.store.log.replay import Replay, Source
 from valuetracker.store.log.state_at import (
     FormerInstance,
@@ -32,44 +25,46 @@ from valuetracker.store.log.state_at import (
     taken_instance_at,
     values_at,
 )
-from valuetracker.store.operation_guard import guard
-from valuetracker.store.rows.entries import BASES, EntryRow, Record
-from valuetracker.store.rows.row_types import ChatRow, DataRow, HolderRow
-from valuetracker.store.rows.spaces import ROOMS
-from valuetracker.store.rows.targets import instance as instance_target
-from valuetracker.store.story.point import View, positions_at
-from valuetracker.store.tx.changes import (
-    Change,
-    DropInstance,
-    PutCharacter,
-    PutInstance,
-    RemoveValue,
-    SetValue,
-)
+from valuetracker.store.rows.chat_rows import check_no_operations
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
+from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.spaces import SPACES
+from valuetracker.store.rows.spaces import instance as address_of
+from valuetracker.store.story.contents import replayed_values
+from valuetracker.store.story.point import Point, positions_at
+from valuetracker.store.tx.changes import Change, ChangeValue, PutCharacter, PutInstance
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.write_target import enter_chat, expect, expect_chat
+from valuetracker.store.tx.removal import removal_of
+from valuetracker.store.tx.write_target import (
+    check_character_if_match,
+    check_chat_if_match,
+    check_if_match,
+    get_writable_chat,
+    list_writable_instances,
+)
 
 
 async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:
     present = await tx.find_instance(instance_id)
-    await tx.enter_holder(present)
+    await tx.authorize_holder(present)
     moment = await find_moment(tx, revision)
     holder = await tx.find_any_instance(instance_id)
     former = await instance_at(tx, holder, moment) if holder is not None else None
     if former is None:
         raise InstanceNotFound("The instance did not exist at that revision.")
-    await expect(tx, instance_target(instance_id), present)
+    await check_if_match(tx, address_of(instance_id), present)
     restoration = Restoration(tx, moment)
     await restoration.restore_instance(former)
     return await restoration.finish()
 
 
 async def restore_character(tx: Ledger, character_id: str, revision: int) -> Restored:
-    present = await enter_instances_of(tx, character_id)
+    present = await list_writable_instances(tx, character_id)
     moment = await find_moment(tx, revision)
     if await character_at(tx, character_id, moment) is None:
         raise CharacterNotFound("The character did not exist at that revision.")
-    await expect_character(tx, character_id)
+    await check_character_if_match(tx, character_id)
     restoration = Restoration(tx, moment)
     await restoration.restore_character(character_id)
     then = await instances_at(tx, character_id, moment)
@@ -83,16 +78,14 @@ async def restore_character(tx: Ledger, character_id: str, revision: int) -> Res
 
 
 async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
-    """A chat with all that it holds; its chain stays as it is."""
-    chat = await enter_chat(tx, chat_id)
-    if chat is None:
-        raise ChatNotFound()
+    """Restore a chat with all that it holds; its chain stays as it is."""
+    chat = await get_writable_chat(tx, chat_id)
     moment = await find_moment(tx, revision)
     shape = await shape_at(tx, chat, moment)
     if shape is None or shape.after is None:
         raise ChatNotFound("The chat did not exist at that revision.")
-    await expect_chat(tx, chat_id)
-    await guard(tx, chat, "restore")
+    await check_chat_if_match(tx, chat_id)
+    await check_no_operations(tx, chat, "restore")
     return await restore_chat_to(tx, chat, moment)
 
 
@@ -100,40 +93,40 @@ async def restore_chat_to(
     tx: Ledger, chat: ChatRow, moment: Moment, dry_run: bool = False
 ) -> Restored:
     restoration = Restoration(tx, moment)
-    for space in ROOMS:
-        room = await tx.find_room(chat, space)
-        if room is not None:
-            values = await values_at(tx, room, moment)
-            await restoration.restore_values(room, values, chat.number)
+    for space in SPACES:
+        space_holder = await tx.find_space(chat, space)
+        if space_holder is not None:
+            values = await values_at(tx, space_holder, moment)
+            await restoration.restore_values(space_holder, values, chat.number)
     await restoration.restore_instances(chat, await chat_instances_at(tx, chat, moment))
     return await restoration.finish(dry_run)
 
 
-async def restore_view(tx: Ledger, view: View, dry_run: bool = False) -> Restored:
-    """A chat as it was at a point of its story."""
-    chat = view.chat
-    restoration = Restoration(tx, view.moment, view)
+async def restore_point(tx: Ledger, point: Point, dry_run: bool = False) -> Restored:
+    """Restore a chat to a point of its story."""
+    chat = point.chat
+    restoration = Restoration(tx, point.moment, point)
     replay = Replay(tx)
-    for space in ROOMS:
-        room = await tx.find_room(chat, space)
-        if room is not None:
-            values = await replayed_records(tx, replay, room, view.counts)
-            await restoration.restore_values(room, values, chat.number)
-    then = await chat_instances_at(tx, chat, view.moment, in_story=True)
+    for space in SPACES:
+        space_holder = await tx.find_space(chat, space)
+        if space_holder is not None:
+            values = await replayed_values(tx, replay, space_holder, point.counts)
+            await restoration.restore_values(space_holder, values, chat.number)
+    then = await chat_instances_at(tx, chat, point.moment, in_story=True)
     for former in then:
-        former.values = await replayed_records(tx, replay, former.holder, view.counts)
+        former.values = await replayed_values(tx, replay, former.holder, point.counts)
     await restoration.restore_instances(chat, then)
     return await restoration.finish(dry_run)
 
 
 class Restoration:
-    """The changes that lead back to a moment, collected into one revision."""
+    """Collects the changes that lead back to a moment, as one revision."""
 
-    def __init__(self, tx: Ledger, moment: Moment, view: View | None = None) -> None:
+    def __init__(self, tx: Ledger, moment: Moment, point: Point | None = None) -> None:
         self._tx = tx
         self._moment = moment
-        # A point of the story, if it is more than a moment.
-        self._view = view
+        # The point of the story, if it is more than a moment.
+        self._point = point
         self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
@@ -150,7 +143,7 @@ class Restoration:
         self._warnings.append(sentence)
 
     async def restore_character(self, character_id: str) -> None:
-        """The character as it was then."""
+        """Restore a character to the moment."""
         former = await character_at(self._tx, character_id, self._moment)
         name = former["name"] if former is not None else None
         present = await self._tx.find_character(character_id)
@@ -165,7 +158,7 @@ class Restoration:
             )
 
     async def _bring_back_character(self, character_id: str) -> None:
-        """The character an instance needs, if it has gone meanwhile."""
+        """Restore the character an instance needs, if it has been deleted."""
         wanted = any(
             isinstance(change, PutCharacter) and change.id == character_id
             for change in self._changes
@@ -174,7 +167,7 @@ class Restoration:
             await self.restore_character(character_id)
 
     async def send_away(self, holder: HolderRow) -> None:
-        """An instance the character did not have: back where it was, or gone."""
+        """Move an instance the character did not have back where it was, or delete it."""
         former = await instance_at(self._tx, holder, self._moment)
         if former is not None:
             await self._put_instance(former)
@@ -182,7 +175,7 @@ class Restoration:
             await self._remove_instance(holder)
 
     async def restore_instances(self, chat: ChatRow, then: list[FormerInstance]) -> None:
-        """The instances of a chat: those it had then, and none that were made since."""
+        """Restore the instances of a chat: those it had, and none that were created since."""
         ids = {former.holder.id for former in then}
         for holder in await self._tx.list_holders_of_chat(chat):
             if holder.space == "instance" and holder.id not in ids:
@@ -195,50 +188,50 @@ class Restoration:
                 await self.restore_instance(former)
 
     async def _leave_chat(self, holder: HolderRow) -> None:
-        """An instance the chat did not have: it goes if it was made since."""
+        """Delete an instance the chat did not have, if it was created since."""
         former = await instance_at(self._tx, holder, self._moment)
-        if former is None and self._view is not None:
-            former = await taken_instance_at(self._tx, holder, self._moment, self._view.chat.number)
+        if former is None and self._point is not None:
+            former = await taken_instance_at(
+                self._tx, holder, self._moment, self._point.chat.number
+            )
         if former is None:
             await self._remove_instance(holder)
         else:
             self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
 
     async def _remove_instance(self, holder: HolderRow) -> None:
-        for row in await rows_to_remove(self._tx, holder):
-            self._changes.append(RemoveValue(holder, row.key, "restore", "[]"))
+        self._changes += await removal_of(self._tx, holder, "restore", "[]")
         self._changed += holder.keys
-        self._changes.append(DropInstance(holder))
 
     async def restore_instance(self, former: FormerInstance) -> None:
-        """An instance as it was then, with the values it had then."""
+        """Restore an instance with its values."""
         chat = await self._put_instance(former)
         await self.restore_values(former.holder, former.values, chat)
 
     async def restore_values(
-        self, holder: HolderRow, values: list[Record], chat: int | None
+        self, holder: HolderRow, values: list[LoggedChange], chat: int | None
     ) -> None:
-        """The values of a holder that will be in this chat."""
-        # The holder as the ledger knows it: what was read of it is a copy.
+        """Restore the values of a holder that will be in this chat."""
+        # The row that the cache has: the one read from the log is a copy.
         known = await self._tx.get_holder(holder.number)
         rows = {row.key: row for row in await self._tx.list_rows(known)}
-        then = {record.key: record for record in values}
+        then = {value.key: value for value in values}
         for key, row in rows.items():
             if key not in then and self._is_other(row, None):
                 await self._restore_value(known, key, None, row, chat)
-        # In the order of then, so that keys that come back stand in that order.
-        for key, record in then.items():
-            if self._is_other(rows[key], record.after):
-                await self._restore_value(known, key, record.after, rows[key], chat)
+        # In the order of then, so that keys that come back get that order.
+        for key, former in then.items():
+            if self._is_other(rows[key], former.after):
+                await self._restore_value(known, key, former.after, rows[key], chat)
 
     def _is_other(self, row: DataRow, value: str | None) -> bool:
         """
-        Whether something has happened to a key since, or it is another.
+        Return True if a key has changed since, or has another value.
 
-        It can be without anything new: as of a message, one that was seen before it may
-        come behind it now.
+        As of a message, the value can be another without a new change: a message that was
+        seen before may stand behind it now.
         """
-        return row.last > self._moment.revision or row.value != value
+        return row.last_change > self._moment.revision or row.value != value
 
     async def _restore_value(
         self, holder: HolderRow, key: str, value: str | None, row: DataRow, chat: int | None
@@ -246,48 +239,45 @@ class Restoration:
         if value != row.value:
             self._changed += 1
         sources = await self._sources(row, chat)
-        if value is None:
-            self._changes.append(RemoveValue(holder, key, "restore", sources))
-        else:
-            self._changes.append(SetValue(holder, key, value, "restore", sources))
+        self._changes.append(ChangeValue(holder, key, value, "restore", sources))
 
     async def _sources(self, row: DataRow, chat: int | None) -> str:
         """
-        The source changes that made the value, oldest first, as JSON.
+        Return the source changes that made the value, oldest first, as JSON.
 
-        Each is [entry, index in it, whether it counts whatever becomes of its place]. They
-        go back to one that no flip can reach: further back nothing can matter again.
+        Each is [entry, index in it, 1 if it counts whether its place is visible or not]. They
+        go back to a base that no flip can reach: older changes can never count again.
         """
         found: list[tuple[int, int, int]] = []
-        async for source in self._replay.walk(row.holder, row.key, row.last):
+        async for source in self._replay.walk(row.holder, row.key, row.last_change):
             entry = source.entry
             if not await self._counted(entry):
                 continue
-            if source.record.op == "restore":
+            if source.change.op == "restore":
                 found += reversed(await self._named(source, chat))
             else:
                 found.append((entry.entry, source.index, int(not _follows(entry, chat))))
-            if source.record.op in BASES and not entry.is_flippable:
+            if source.change.op in BASES and not entry.is_flippable:
                 break
         return orjson.dumps(found[::-1]).decode()
 
     async def _named(self, restore: Source, chat: int | None) -> list[tuple[int, int, int]]:
-        """What a restore stands for, as far as it was live at the moment."""
+        """Return the changes a restore names, as far as they were live at the moment."""
         found: list[tuple[int, int, int]] = []
-        for number, index, always in orjson.loads(restore.record.operand or "[]"):
+        for number, index, always in orjson.loads(restore.change.operand or "[]"):
             entry = await self._replay.entry(restore.entry.subject, number)
             if entry is not None and (always or await self._counted(entry)):
                 found.append((number, index, int(always or not _follows(entry, chat))))
         return found
 
     async def _counted(self, entry: EntryRow) -> bool:
-        """Whether a change was one of those that made the old state."""
-        if self._view is not None:
-            return self._view.counts(entry)
+        """Return True if a change was one of those that made the old state."""
+        if self._point is not None:
+            return self._point.counts(entry)
         return entry.revision <= self._moment.revision and await self._was_live(entry)
 
     async def _was_live(self, entry: EntryRow) -> bool:
-        """Whether an entry's place was visible at the moment."""
+        """Return True if the place of an entry was visible at the moment."""
         if entry.place is None or not entry.anchor_chat:
             return True
         if entry.place not in self._visible:
@@ -297,21 +287,21 @@ class Restoration:
         return self._visible[entry.place]
 
     async def _put_instance(self, former: FormerInstance) -> int | None:
-        """The instance itself; the chat it will be in."""
+        """Restore the instance itself; return the chat it will be in."""
         record = former.record
         await self._bring_back_character(record["characterId"])
         present = await self._tx.find_instance(record["id"])
         chat = former.chat
         if present is not None and present.chat != chat:
-            # Chats are rooms of their own: one is not taken out of a chat by looking back.
+            # A restore never moves an instance out of the chat it is in.
             chat = present.chat
             self.warn(f"Instance {record['id']} stays in the chat it is in now.")
         elif chat is not None:
             row = await self._tx.get_chat(chat)
-            if row.gone:
+            if row.deleted:
                 chat = None
             else:
-                await self._tx.enter(row)
+                await self._tx.authorize(row)
         wanted = PutInstance(
             record["id"],
             record["characterId"],
@@ -321,13 +311,13 @@ class Restoration:
             updated_at=self._tx.now,
             origin=former.holder.origin,
         )
-        if present is None or differs(present, wanted):
+        if present is None or wanted.differs_from(present):
             self._changes.append(wanted)
         return chat
 
 
 def _follows(entry: EntryRow, chat: int | None) -> bool:
-    """Whether a change goes on following the story: its place is visible, and of this chat."""
+    """Return True if a change goes on following the story: visible, and in this chat."""
     if entry.place is None:
         return True
     elsewhere = chat is not None and entry.anchor_chat != chat

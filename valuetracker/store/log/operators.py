@@ -23,9 +23,9 @@ class Absent:
 ABSENT = Absent()
 
 
-def apply_operation(op: str, current: Any, operand: Any) -> Any:
+def apply_operator(op: str, current: Any, operand: Any) -> Any:
     """The value after `op`; the current one is not changed."""
-    return OPERATIONS[op](current, operand)
+    return OPERATORS[op](current, operand)
 
 
 def merge(current: Any, patch: Any) -> Any:
@@ -86,7 +86,7 @@ def _list(current: Any) -> list[Any]:
     return current
 
 
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "merge": _merge,
     "increment": _increment,
     "append": _append,

@@ -1,9 +1,9 @@
 """
-What the changes of a key make of it: source changes, replayed in the order of their revisions.
+Replay: recompute a key from its source changes, in the order of their revisions.
 
-The log of a key is a linked list: every change names the revision that spoke of the key
-before. So a key is recomputed by going back from its last change to the last one that
-starts it anew, and replaying from there; how much else has happened does not matter.
+The changes of a key are a linked list: each names the revision of the one before it. So a key
+is recomputed by going back from its last change to the last base, and applying the changes
+from there; how much else has happened does not matter.
 """
 
 from __future__ import annotations
@@ -16,35 +16,43 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
-from valuetracker.store.log.links import OF_SUBJECT, TAKEN, entries_of_revision, put_in_place
-from valuetracker.store.log.operators import ABSENT, apply_operation
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.entries import BASES, DERIVED, EntryRow, Record, first_of, last_of
-from valuetracker.store.rows.reader import Reader
+from valuetracker.store.log.links import OF_SUBJECT, TAKEN, entries_of_revision, find_anchors
+from valuetracker.store.log.operators import ABSENT, apply_operator
+from valuetracker.store.rows.entries import (
+    BASES,
+    DERIVED,
+    EntryRow,
+    LoggedChange,
+    first_of,
+    last_of,
+    select_entries,
+)
+from valuetracker.store.rows.reader import RowReader
 from valuetracker.values import canonical
 
-SELECT_BASES_OF = sql.entries("WHERE subject = :subject AND entry <= :until")
-SELECT_TAKEN_OF = sql.taken(
-    "WHERE subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC"
+SELECT_BASES_OF = select_entries("WHERE subject = :subject AND entry <= :until")
+SELECT_TAKEN_OF = select_entries(
+    "WHERE subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC",
+    table="taken",
 )
-SELECT_ENTRY = sql.entries("WHERE entry = :entry AND subject = :subject")
-SELECT_TAKEN = sql.taken("WHERE entry = :entry AND subject = :subject")
+SELECT_ENTRY = select_entries("WHERE entry = :entry AND subject = :subject")
+SELECT_TAKEN = select_entries("WHERE entry = :entry AND subject = :subject", table="taken")
 
 Counts = Callable[[EntryRow], bool]
 
 
 @dataclass(slots=True, frozen=True)
 class Source:
-    """One source change of a key: the entry it stands in, and where in it."""
+    """One source change of a key: its entry, and its position there."""
 
     entry: EntryRow
     index: int
-    record: Record
+    change: LoggedChange
 
 
 @dataclass(slots=True)
 class Conflict:
-    """A change that could not be replayed on what was there."""
+    """A change that does not apply to the value it meets."""
 
     source: Source
     reason: str
@@ -52,7 +60,7 @@ class Conflict:
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a replay: the value as text (None: there is none), and what was skipped."""
+    """The result of a replay: the value as text (None: absent), and the skipped changes."""
 
     value: str | None
     conflicts: list[Conflict]
@@ -64,39 +72,39 @@ class Replayed:
 class Replay:
     """Replays keys of one transaction."""
 
-    def __init__(self, tx: Reader) -> None:
+    def __init__(self, tx: RowReader) -> None:
         self._tx = tx
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
-        """The source changes of a key, newest first, from the revision that spoke of it last."""
+        """Yield the source changes of a key, newest first, from the revision of its last change."""
         oldest = (await self._tx.load_head()).oldest
         revision = last
         while revision:
             previous: int | None = None
             for entry in await self.entries(holder, revision):
                 for index in entry.indexes(key):
-                    record = entry.records[index]
-                    previous = record.previous
-                    if record.op not in DERIVED:
-                        yield Source(entry, index, record)
-                    elif record.operand is not None:
-                        # However often it has flipped since.
-                        previous = int(record.operand)
+                    change = entry.logged[index]
+                    previous = change.prev_of_key
+                    if change.op not in DERIVED:
+                        yield Source(entry, index, change)
+                    elif change.operand is not None:
+                        # Past all other derived changes, however often it has flipped.
+                        previous = int(change.operand)
             if previous is None and revision > oldest:
-                # Something spoke of it there. Of what was folded, only values are left.
+                # There was a change of it. Of folded ones only values are left.
                 raise DatabaseDamaged()
-            # What was folded has no past: it names none.
+            # A folded change names none before it.
             revision = previous or 0
 
     async def entries(self, holder: int, revision: int) -> list[EntryRow]:
-        """What a revision did to a holder, newest first."""
+        """Return the entries of a holder at a revision, newest first."""
         oldest = (await self._tx.load_head()).oldest
         if revision > oldest:
             entries = await self.own_entries(holder, revision)
-            # Not of its own log, so taken over with the number it had.
+            # Not in its own log, so it was taken over with the number it had.
             entries = entries or await self._taken_of(holder, revision)
         else:
-            # What was folded may be of a former life; what was taken over is not.
+            # A folded entry may be from before the holder was deleted; a taken one is not.
             entries = await self._taken_of(holder, revision)
             entries = entries or await self.own_entries(holder, revision)
         if not entries:
@@ -104,7 +112,7 @@ class Replay:
         return entries
 
     async def own_entries(self, holder: int, revision: int) -> list[EntryRow]:
-        """What a revision did to a holder by its own log, newest first."""
+        """Return the entries of a holder at a revision that are its own, newest first."""
         head = await self._tx.load_head()
         if revision <= head.oldest:
             return await self._folded(holder, head.oldest)
@@ -112,16 +120,16 @@ class Replay:
         if known is None:
             known = {}
             entries = await entries_of_revision(self._tx, revision)
-            await put_in_place(self._tx, entries)
+            await find_anchors(self._tx, entries)
             for entry in reversed(entries):
                 known.setdefault(entry.subject, []).append(entry)
-            if self._tx.is_over(revision):
+            if self._tx.is_final(revision):
                 self._tx.read_entries.count(len(entries))
                 self._tx.read_entries.revisions[revision] = known
         return known.get(holder, [])
 
     async def _folded(self, holder: int, oldest: int) -> list[EntryRow]:
-        """What lies below the oldest was folded into one entry."""
+        """Return the entry that all up to the oldest revision were folded into."""
         known = self._tx.read_entries.revisions.setdefault(0, {})
         if holder not in known:
             rows = await self._tx.fetch_all(SELECT_BASES_OF, subject=holder, until=last_of(oldest))
@@ -138,9 +146,11 @@ class Replay:
             entries = [TAKEN.read(row, holder) for row in rows]
             for entry, following in pairwise([*entries, None]):
                 assert entry is not None
-                if entry.before >= since and (following is None or following.entry != entry.before):
+                if entry.prev_of_subject >= since and (
+                    following is None or following.entry != entry.prev_of_subject
+                ):
                     raise DatabaseDamaged()
-            await put_in_place(self._tx, entries)
+            await find_anchors(self._tx, entries)
             self._tx.read_entries.count(len(entries))
             known[holder, revision] = entries
         return known[holder, revision]
@@ -149,9 +159,9 @@ class Replay:
         self, holder: int, key: str, last: int, counts: Counts
     ) -> tuple[list[Source], int]:
         """
-        The changes that count, oldest first, from the last that starts the key anew.
+        Return the changes that count, oldest first, from the last base on.
 
-        And the revision of the newest one, whether it counts or not.
+        Also the revision of the newest change, whether it counts or not.
         """
         found: list[Source] = []
         newest = 0
@@ -160,10 +170,10 @@ class Replay:
             if not counts(source.entry):
                 continue
             found.append(source)
-            if source.record.op in BASES:
+            if source.change.op in BASES:
                 break
         found.reverse()
-        if found and found[0].record.op == "restore":
+        if found and found[0].change.op == "restore":
             named = await self._named(found[0], counts)
             if named is not None:
                 found[:1] = named
@@ -171,25 +181,24 @@ class Replay:
 
     async def _named(self, restore: Source, counts: Counts) -> list[Source] | None:
         """
-        The changes a restore stands for, as far as they count; None if some are no more.
+        Return the changes a restore names, as far as they count; None if some were folded.
 
-        A restore that belongs to no message stays whatever becomes of those messages that
-        were hidden when it was made.
+        Changes whose message was hidden at the restore always count.
         """
         found: list[Source] = []
-        for number, index, always in orjson.loads(restore.record.operand or "[]"):
+        for number, index, always in orjson.loads(restore.change.operand or "[]"):
             entry = await self.entry(restore.entry.subject, number)
-            if entry is None or index >= len(entry.records):
+            if entry is None or index >= len(entry.logged):
                 return None
             if always or counts(entry):
-                found.append(Source(entry, index, entry.records[index]))
+                found.append(Source(entry, index, entry.logged[index]))
         for index in range(len(found) - 1, -1, -1):
-            if found[index].record.op in BASES:
+            if found[index].change.op in BASES:
                 return found[index:]
         return found
 
     async def entry(self, holder: int, number: int) -> EntryRow | None:
-        """An entry of a holder's log, or one it has taken over."""
+        """Return an entry of a holder, or one it has taken over."""
         known = self._tx.read_entries.single
         if (holder, number) not in known:
             row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
@@ -197,7 +206,7 @@ class Replay:
                 row = await self._tx.fetch_one(SELECT_TAKEN, entry=number, subject=holder)
             entry = EntryRow(*row).verify() if row is not None else None
             if entry is not None:
-                await put_in_place(self._tx, [entry])
+                await find_anchors(self._tx, [entry])
             elif EntryRow.revision_of(number) > (await self._tx.load_head()).oldest:
                 raise DatabaseDamaged()
             self._tx.read_entries.count(1)
@@ -210,7 +219,7 @@ class Replay:
         conflicts: list[Conflict] = []
         for source in sources:
             try:
-                value = _apply(source.record, value)
+                value = _apply(source.change, value)
             except ValueTrackerError as refusal:
                 conflicts.append(Conflict(source, refusal.message))
         return Replayed(value, conflicts, sources, newest)
@@ -220,13 +229,13 @@ def is_live(entry: EntryRow) -> bool:
     return entry.is_live
 
 
-def _apply(record: Record, value: str | None) -> str | None:
-    if record.op == "remove":
+def _apply(change: LoggedChange, value: str | None) -> str | None:
+    if change.op == "remove":
         return None
-    if record.op == "restore":
-        return record.after
-    if record.op in BASES:
-        return record.after if record.after is not None else record.operand
+    if change.op == "restore":
+        return change.after
+    if change.op in BASES:
+        return change.after if change.after is not None else change.operand
     before: Any = ABSENT if value is None else orjson.loads(value)
-    assert record.operand is not None
-    return canonical(apply_operation(record.op, before, orjson.loads(record.operand)))
+    assert change.operand is not None
+    return canonical(apply_operator(change.op, before, orjson.loads(change.operand)))

@@ -1,7 +1,7 @@
 """
-The names of entries: the log knows what it speaks of by number.
+The names of entries: the log keeps subjects and chats by number.
 
-Rows are looked up and verified, not joined: a name that has changed by itself is no name.
+Rows are looked up and verified instead of joined, so that a damaged name is noticed.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ from collections.abc import Iterable
 import orjson
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.rows import statements as sql
+from valuetracker.store.rows.characters import SELECT_CHARACTERS_NUMBERED, CharacterRow
+from valuetracker.store.rows.chats import SELECT_CHATS_NUMBERED, ChatRow
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.row_types import CharacterRow, ChatRow, HolderRow
+from valuetracker.store.rows.holders import SELECT_HOLDERS_NUMBERED, HolderRow
 from valuetracker.store.rows.snapshot import Snapshot
 
 
-async def put_names(tx: Snapshot, entries: Iterable[EntryRow]) -> None:
-    """Say of entries what their subjects and chats are called now."""
+async def resolve_names(tx: Snapshot, entries: Iterable[EntryRow]) -> None:
+    """Find the present names of the subjects and chats of entries."""
     entries = list(entries)
     names = tx.names
-    await _learn(tx, {entry.subject for entry in entries} - names.keys())
+    await _load_names(tx, {entry.subject for entry in entries} - names.keys())
     for entry in entries:
         entry.space, entry.id = names[entry.subject]
         entry.chat_id = await tx.chat_id(entry.chat)
 
 
-async def _learn(tx: Snapshot, numbers: set[int]) -> None:
-    """The names of subjects nobody has asked for yet."""
+async def _load_names(tx: Snapshot, numbers: set[int]) -> None:
+    """Load the names of subjects that nobody has asked for yet."""
     names = tx.names
     for statement, kind in (
-        (sql.SELECT_HOLDERS_NUMBERED, HolderRow),
-        (sql.SELECT_CHARACTERS_NUMBERED, CharacterRow),
-        (sql.SELECT_CHATS_NUMBERED, ChatRow),
+        (SELECT_HOLDERS_NUMBERED, HolderRow),
+        (SELECT_CHARACTERS_NUMBERED, CharacterRow),
+        (SELECT_CHATS_NUMBERED, ChatRow),
     ):
         if not numbers:
             return

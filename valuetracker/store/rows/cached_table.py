@@ -1,44 +1,44 @@
-"""
-The rows of one table that a writer has seen, as they are now, and what must be written.
-"""
+"""The rows of one table that a transaction has read, and those of them that must be written."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from valuetracker.store.rows.row_types import Row
+from valuetracker.store.rows.row import Row
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 Id = TypeVar("Id", bound=Hashable)
 
 
 class Pending(Generic[AnyRow]):
-    """What must be written, sorted by how."""
+    """Rows that must be written, sorted by how."""
 
     def __init__(self) -> None:
         self.inserted: list[AnyRow] = []
         self.updated: list[AnyRow] = []
 
 
-class Table(Generic[Id, AnyRow]):
-    """The rows of one table, by id: the row, or None where there is known to be none."""
+class CachedTable(Generic[Id, AnyRow]):
+    """Rows by id: the row, or None where there is known to be none."""
 
     __slots__ = ("_stored", "_touched", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Id, AnyRow | None] = {}
-        # Those that the database holds; rows are never taken out of it again.
+        # Those that the database holds; no row is ever deleted from the cached tables.
         self._stored: set[Id] = set()
-        # A dictionary for its order: rows are written as they came.
+        # A dictionary for its order: rows are written in the order they were put.
         self._touched: dict[Id, None] = {}
 
     def loaded(self, id: Id, row: AnyRow | None) -> None:
+        """Keep a row as the database has it."""
         self.rows[id] = row
         if row is not None:
             self._stored.add(id)
 
     def put(self, id: Id, row: AnyRow) -> None:
+        """Keep a row that must be written."""
         self.rows[id] = row
         self._touched[id] = None
 
@@ -47,15 +47,15 @@ class Table(Generic[Id, AnyRow]):
 
     @property
     def pending(self) -> int:
-        """How many rows the database does not hold yet."""
+        """Return how many rows the database does not hold yet."""
         return len(self._touched.keys() - self._stored)
 
     def drain(self, pending: Pending[AnyRow]) -> None:
-        """Sort what was touched by how it must be written, and take it as written."""
+        """Sort the touched rows by how they must be written, and take them as written."""
         stored = self._stored
         for id in self._touched:
             row = self.rows[id]
-            assert row is not None, "no row is taken out"
+            assert row is not None, "no row is deleted"
             if id in stored:
                 pending.updated.append(row)
             else:

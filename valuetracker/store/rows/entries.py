@@ -1,62 +1,68 @@
 """
-One entry of the log: what one revision did to one subject, at one place.
+The rows of the log: entries and keyframes.
 
-A subject is a character, a chat, or a holder of values. All changes of an entry stand in
-one text: one row to write, one checksum, however many keys. Changes are kept apart by
-control characters, which neither keys nor JSON text hold.
+An entry is what one revision did to one subject at one place. A subject is a character, a
+chat, or a holder of values. All changes of an entry stand in one text: one row to write and
+one checksum, however many keys. Changes are separated by control characters, which neither
+keys nor JSON text hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from zlib import crc32
 
 import orjson
 
-from valuetracker.store.rows.row_types import PlaceRow, Row, content_sum
+from valuetracker.engine.statement import Statement
+from valuetracker.records import Anchor
+from valuetracker.store.rows.places import PlaceRow
+from valuetracker.store.rows.row import Row, insert, names, select, update
 
-# An entry's number is its revision, shifted, plus its place among those of the revision.
+# The number of an entry is its revision, shifted, plus its position within the revision.
 REVISION_BITS = 24
+# How many entries a transaction keeps.
+KEPT_ENTRIES = 50_000
 BETWEEN_FIELDS = "\x1f"
 BETWEEN_CHANGES = "\x1e"
 
-# What is no source: it says what came of the log, not what somebody asked for.
+# Derived changes: they say what came of the log, not what somebody asked for.
 DERIVED = frozenset({"reconcile", "branch"})
-# What starts a key anew; what came before it does not matter any more.
+# Bases: they start a key anew, so older changes of it do not matter any more.
 BASES = frozenset({"set", "remove", "restore", "adopt", "base"})
 
 
 def first_of(revision: int) -> int:
-    """The number of a revision's first entry."""
+    """Return the number of a revision's first entry."""
     return revision << REVISION_BITS
 
 
 def last_of(revision: int) -> int:
-    """The highest number an entry of the revision can have."""
+    """Return the highest number an entry of the revision can have."""
     return ((revision + 1) << REVISION_BITS) - 1
 
 
 @dataclass(slots=True)
-class Record:
+class LoggedChange:
     """
-    One change: `key` is empty for a change of the subject itself.
+    One change of an entry; `key` is empty for a change of the subject itself.
 
-    `previous` is the revision that spoke of the key before, `after` and `place` what it
-    then was (None: it was gone), `operand` what was asked for where `after` does not say it.
-    Of a derived change it is the revision of the newest source: replay goes there at once.
+    `prev_of_key` is the revision of the change of the key before this one; for a derived
+    change `operand` is the revision of the newest source, so that replay goes there at once.
+    `after` and `ordinal` are the state after it (None: the key was absent). `operand` is
+    what was asked for, where `after` does not say it.
     """
 
     key: str
     op: str
-    previous: int
-    place: int
+    prev_of_key: int
+    ordinal: int
     after: str | None
     operand: str | None
 
 
 def encode_name(key: str) -> str:
-    """A key as it stands in the log; those of adopted files may hold anything."""
+    """Return a key as the log writes it; keys of adopted files may hold anything."""
     if key[:1] == '"' or BETWEEN_FIELDS in key or BETWEEN_CHANGES in key:
         return orjson.dumps(key).decode()
     return key
@@ -69,29 +75,31 @@ def decode_name(text: str) -> str:
     return text
 
 
-def encode_record(
-    key: str, op: str, previous: int, place: int, after: str | None, operand: str | None
+def encode_change(
+    key: str, op: str, prev_of_key: int, ordinal: int, after: str | None, operand: str | None
 ) -> str:
     return (
-        f"{encode_name(key)}\x1f{op}\x1f{previous}\x1f{place}\x1f"
+        f"{encode_name(key)}\x1f{op}\x1f{prev_of_key}\x1f{ordinal}\x1f"
         f"{'' if after is None else after}\x1f{'' if operand is None else operand}"
     )
 
 
-def decode_records(text: str) -> list[Record]:
+def decode_changes(text: str) -> list[LoggedChange]:
     if not text:
         return []
-    records: list[Record] = []
+    changes: list[LoggedChange] = []
     for piece in text.split(BETWEEN_CHANGES):
-        key, op, previous, place, after, operand = piece.split(BETWEEN_FIELDS)
-        records.append(
-            Record(decode_name(key), op, int(previous), int(place), after or None, operand or None)
+        key, op, previous, ordinal, after, operand = piece.split(BETWEEN_FIELDS)
+        changes.append(
+            LoggedChange(
+                decode_name(key), op, int(previous), int(ordinal), after or None, operand or None
+            )
         )
-    return records
+    return changes
 
 
 @dataclass(slots=True)
-class EntryRow(Row):
+class EntryRow(Row, table="entries"):
     """An entry as it is stored, and after it the names a reader wants to see."""
 
     entry: int
@@ -100,38 +108,26 @@ class EntryRow(Row):
     actor: str
     chat: int | None
     place: int | None
+    # 1 if its changes took effect when they were made, 0 if they were stored dormant.
     effect: int
-    standing: int
+    # The revision at which its instance left the chat of the place, 0 while it is there. After
+    # that no flip reaches the entry: it counts as unanchored, or not at all if `dropped`.
+    left_at: int
+    dropped: int
     # The entry before it in the log, of its subject, and in its chat; 0 if there is none.
-    prior: int
-    before: int
-    earlier: int
+    prev_in_log: int
+    prev_of_subject: int
+    prev_in_chat: int
     changes: str
     checksum: int = 0
     # Of the subject: `character`, `chat`, or the space of a holder, and its id.
     space: str = ""
     id: str = ""
     chat_id: str | None = None
-    # The place, as it stands now; None if it has none, or that was purged.
+    # The place as it stands now; None if it has none, or that was purged.
     anchor: PlaceRow | None = None
-    _records: list[Record] | None = None
+    _logged: list[LoggedChange] | None = None
     _indexes: dict[str, list[int]] | None = None
-
-    def _sum(self) -> int:
-        return entry_checksum(
-            self.entry,
-            self.subject,
-            self.at,
-            self.actor,
-            self.chat,
-            self.place,
-            self.effect,
-            self.standing,
-            self.prior,
-            self.before,
-            self.earlier,
-            self.changes,
-        )
 
     @property
     def revision(self) -> int:
@@ -142,116 +138,79 @@ class EntryRow(Row):
         return entry >> REVISION_BITS
 
     @property
-    def records(self) -> list[Record]:
-        """Its changes; taken apart once, because every key of it may ask."""
-        if self._records is None:
-            self._records = decode_records(self.changes)
-        return self._records
+    def logged(self) -> list[LoggedChange]:
+        """Return its changes; decoded once, because every key of it may ask."""
+        if self._logged is None:
+            self._logged = decode_changes(self.changes)
+        return self._logged
 
-    def forget_records(self) -> None:
-        """What it says is another now, or of no interest."""
-        self._records = self._indexes = None
+    def forget_logged(self) -> None:
+        """Drop the decoded changes, because `changes` is another text now or of no interest."""
+        self._logged = self._indexes = None
 
     def indexes(self, key: str) -> list[int]:
-        """Where in it a key is spoken of, the last first."""
+        """Return the positions of a key's changes in it, the last first."""
         if self._indexes is None:
             self._indexes = {}
-            for index, record in enumerate(self.records):
-                self._indexes.setdefault(record.key, []).insert(0, index)
+            for index, change in enumerate(self.logged):
+                self._indexes.setdefault(change.key, []).insert(0, index)
         return self._indexes.get(key, [])
 
     @property
     def anchor_chat(self) -> int | None:
-        """Which chat its place is of; 0 if of none."""
+        """Return the number of the chat its place is in; 0 for a place in no chat."""
         return self.anchor.chat if self.anchor is not None else None
 
     @property
     def is_flippable(self) -> bool:
-        """Whether the chain of a chat decides over it."""
-        return self.place is not None and not self.standing and bool(self.anchor_chat)
+        """True if the chain of a chat decides over it."""
+        return self.place is not None and not self.left_at and bool(self.anchor_chat)
 
     @property
     def is_live(self) -> bool:
-        """Whether what it asked for counts now."""
-        if self.standing:
-            return self.standing > 0
-        # Anchored in no chat, it is recorded and never flips.
+        """True if it counts now."""
+        if self.left_at:
+            return not self.dropped
+        # An anchor in no chat is recorded and never flips.
         anchor = self.anchor
         return anchor is None or not anchor.chat or anchor.position is not None
 
 
-# How many entries are kept for others to find.
-MOST_READ = 50_000
+def anchor_record(entry: EntryRow) -> Anchor | None:
+    """Return the anchor of an entry as the API answers it."""
+    if entry.anchor is None:
+        return None
+    return {"messageId": entry.anchor.message_id, "swipe": entry.anchor.swipe}
 
 
-class ReadEntries:
-    """What one transaction has read of the log; the past stays as it is, so it is kept."""
-
-    def __init__(self) -> None:
-        # By revision and subject; what was folded stands as revision 0.
-        self.revisions: dict[int, dict[int, list[EntryRow]]] = {}
-        # What was taken over, by holder and revision.
-        self.taken: dict[tuple[int, int], list[EntryRow]] = {}
-        self.single: dict[tuple[int, int], EntryRow | None] = {}
-        # Keys of which no change waits for its place, by their row and how often places moved.
-        self.calm: set[tuple[int, str, int, int]] = set()
-        self._count = 0
-
-    def count(self, entries: int) -> None:
-        """So many are added; if they become too many, others are forgotten."""
-        self._count += entries
-        if self._count > MOST_READ:
-            self.revisions.clear()
-            self.taken.clear()
-            self.single.clear()
-            self._count = entries
+INSERT_ENTRY = insert(EntryRow)
+UPDATE_LEFT = update(EntryRow, "entry", "left_at", "dropped", "checksum")
+# A branch keeps the entries it takes over from its parent in a table of their own.
+TAKEN = "taken"
+INSERT_TAKEN = insert(EntryRow, table=TAKEN)
+UPDATE_TAKEN_LEFT = update(
+    EntryRow, "subject, entry", "left_at", "dropped", "checksum", table=TAKEN
+)
 
 
-# What `standing` says: a flip can reach it; or since which revision that is no longer so,
-# because its instance left the chat: above 0 it counts as unanchored, below it was dropped.
-FLIPPABLE = 0
-# Dropped from the beginning.
-NEVER = -1
-
-
-def entry_checksum(
-    entry: int,
-    subject: int,
-    at: str,
-    actor: str,
-    chat: int | None,
-    place: int | None,
-    effect: int,
-    standing: int,
-    prior: int,
-    before: int,
-    earlier: int,
-    changes: str,
-) -> int:
-    return crc32(
-        f"{entry}\0{subject}\0{at}\0{actor}\0{chat}\0{place}\0{effect}\0{standing}\0"
-        f"{prior}\0{before}\0{earlier}\0{changes}".encode()
-    )
-
-
-def record_sum(holder: int, key: str, after: str | None) -> int:
-    """What a value, or as the empty key a holder itself, adds to the digest of a keyframe."""
-    return content_sum(holder, key, after) if after is not None else 0
+def select_entries(
+    condition: str, postgres: str | None = None, table: str = EntryRow.table
+) -> Statement:
+    """Select entries of the log, or taken ones; the condition goes on after FROM."""
+    text = f"SELECT {names(EntryRow.columns)} FROM {{schema}}.{table}"
+    return Statement(f"{text} {condition}", f"{text} {postgres}" if postgres else None)
 
 
 @dataclass(slots=True)
-class KeyframeRow(Row):
-    """Which revision each key of a holder was of, after an entry."""
+class KeyframeRow(Row, table="keyframes"):
+    """The revision of each key of a holder, after an entry."""
 
     holder: int
     entry: int
     keys: str
-    # The exclusive or of the sums of what it stands for.
+    # The exclusive or of the sums of the values it points to.
     digest: int = 0
     checksum: int = 0
-
-    def _sum(self) -> int:
-        return crc32(f"{self.holder}\0{self.entry}\0{self.digest}\0{self.keys}".encode())
 
     @classmethod
     def of(
@@ -272,3 +231,32 @@ class KeyframeRow(Row):
             key, revision = piece.split(BETWEEN_FIELDS)
             found[decode_name(key)] = int(revision)
         return found
+
+
+SELECT_KEYFRAME = select(
+    KeyframeRow, "WHERE holder = :holder AND entry <= :until ORDER BY entry DESC LIMIT 1"
+)
+INSERT_KEYFRAME = insert(KeyframeRow)
+
+
+class ReadEntries:
+    """The entries that one transaction has read; the past does not change, so they are kept."""
+
+    def __init__(self) -> None:
+        # By revision and subject; folded ones stand as revision 0.
+        self.revisions: dict[int, dict[int, list[EntryRow]]] = {}
+        # Taken ones, by holder and revision.
+        self.taken: dict[tuple[int, int], list[EntryRow]] = {}
+        self.single: dict[tuple[int, int], EntryRow | None] = {}
+        # Keys without a dormant change: holder, key, last change, and the count of flips then.
+        self.without_dormant: set[tuple[int, str, int, int]] = set()
+        self._count = 0
+
+    def count(self, entries: int) -> None:
+        """Count entries that are added; if they become too many, forget the others."""
+        self._count += entries
+        if self._count > KEPT_ENTRIES:
+            self.revisions.clear()
+            self.taken.clear()
+            self.single.clear()
+            self._count = entries

@@ -1,32 +1,438 @@
-"""What both kinds of transaction, those that write and those that cannot, can be asked."""
+"""
+How verbs find rows: the only finders there are.
+
+`find_` returns None when there is nothing, `get_` raises, `list_` returns a list, `load_`
+several rows by name. `find_any_` also finds deleted ones. Rows come from the cache or the
+database, and are verified when they are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from valuetracker.engine import Row
+import orjson
+
+from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
+from valuetracker.errors import DatabaseDamaged
+from valuetracker.store.rows import absence, characters, chats, holders, places
+from valuetracker.store.rows.characters import CharacterRow, member_sum
+from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import ReadEntries
-from valuetracker.store.rows.row_types import CharacterRow, ChatRow, Head, HolderRow, PlaceRow
+from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.places import Chain, PlaceRow
+from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
+from valuetracker.store.rows.spaces import SPACES
+
+# Of how many holders it is remembered that their rows are whole.
+MOST_WHOLE = 100_000
 
 
-class Reader(Protocol):
-    """What both kinds of transaction can do."""
+class RowReader:
+    """The half of a transaction that changes nothing."""
+
+    # True if rows are changed in the cache, where all must then find the same ones.
+    changes_rows = False
+
+    def __init__(self, transaction: Transaction, cache: RowCache) -> None:
+        self._transaction = transaction
+        self.cache = cache
+        self._read_entries: ReadEntries | None = None
+
+    async def load_head(self) -> Head:
+        assert self.cache.head is not None, "not begun"
+        return self.cache.head
+
+    async def settle(self) -> None:
+        """Write what is pending, so that statements find it."""
+
+    def is_final(self, revision: int) -> bool:
+        """True if nothing will be added to a revision."""
+        return True
 
     @property
-    def read_entries(self) -> ReadEntries: ...
+    def read_entries(self) -> ReadEntries:
+        """Return the entries this transaction has read."""
+        if self._read_entries is None:
+            self._read_entries = ReadEntries()
+        return self._read_entries
 
-    async def load_head(self) -> Head: ...
-    async def settle(self) -> None: ...
-    def is_over(self, revision: int) -> bool: ...
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]: ...
-    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None: ...
-    async def chat_id(self, number: int | None) -> str | None: ...
-    async def get_chat(self, number: int) -> ChatRow: ...
-    async def find_chat(self, chat_id: str) -> ChatRow | None: ...
-    async def find_any_instance(self, instance_id: str) -> HolderRow | None: ...
-    async def find_room(self, chat: ChatRow, space: str) -> HolderRow | None: ...
-    async def find_any_character(self, character_id: str) -> CharacterRow | None: ...
-    async def list_places(self, chat: ChatRow) -> list[PlaceRow]: ...
-    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]: ...
+    def forget_entries(self) -> None:
+        """Have entries read again, because some of them were changed."""
+        self._read_entries = None
+
+    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
+        await self.settle()
+        return await self._transaction.fetch_all(statement, **parameters)
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
+        await self.settle()
+        return await self._transaction.fetch_one(statement, **parameters)
+
+    # Characters
+
+    async def find_any_character(self, character_id: str) -> CharacterRow | None:
+        rows = self.cache.characters.rows
+        if character_id not in rows:
+            row = await self._transaction.fetch_one(characters.SELECT_CHARACTER, id=character_id)
+            found = CharacterRow(*row).verify_as(id=character_id) if row else None
+            if found is None:
+                await self._confirm_absence(absence.SCAN_FOR_CHARACTER, character_id)
+            self.cache.characters.loaded(character_id, found)
+            self.cache.weight += ROW_BYTES
+        return rows[character_id]
+
+    async def find_character(self, character_id: str) -> CharacterRow | None:
+        found = await self.find_any_character(character_id)
+        return found if found is not None and not found.deleted else None
+
+    async def list_characters(self) -> list[CharacterRow]:
+        """Return all characters in the order in which they were created."""
+        rows = [
+            CharacterRow(*row).verify()
+            for row in await self.fetch_all(characters.SELECT_CHARACTERS)
+        ]
+        if len(rows) != (await self.load_head()).characters:
+            raise DatabaseDamaged()
+        return rows
+
+    # Holders
+
+    async def find_holder(self, space: str, id: str) -> HolderRow | None:
+        """Return an instance, or a space by the number of its chat; also a deleted one."""
+        rows = self.cache.holders.rows
+        if (space, id) not in rows:
+            row = await self._transaction.fetch_one(holders.SELECT_HOLDER, space=space, id=id)
+            holder = HolderRow(*row).verify_as(space=space, id=id) if row else None
+            if holder is None:
+                await self._confirm_absence(absence.SCAN_FOR_INSTANCE, id)
+            self.cache.keep_holder((space, id), holder)
+        return rows[space, id]
+
+    async def find_any_instance(self, instance_id: str) -> HolderRow | None:
+        return await self.find_holder("instance", instance_id)
+
+    async def find_instance(self, instance_id: str) -> HolderRow | None:
+        found = await self.find_holder("instance", instance_id)
+        return found if found is not None and not found.deleted else None
+
+    async def find_space(self, chat: ChatRow, space: str) -> HolderRow | None:
+        """Return a space of a chat; None if nothing was ever written to it."""
+        if not chat.has_space(space):
+            return None
+        holder = await self.find_holder(space, str(chat.number))
+        if holder is None:
+            raise DatabaseDamaged()
+        return holder
+
+    async def get_holder(self, number: int) -> HolderRow:
+        id = self.cache.holder_ids.get(number)
+        if id is not None:
+            known = self.cache.holders.rows[id]
+            assert known is not None
+            return known
+        row = await self._transaction.fetch_one(holders.SELECT_HOLDER_BY_NUMBER, number=number)
+        if row is None:
+            raise DatabaseDamaged()
+        holder = HolderRow(*row).verify()
+        self.cache.keep_holder((holder.space, holder.id), holder)
+        return holder
+
+    async def list_instances(self) -> list[HolderRow]:
+        """Return all instances in the order in which they were created."""
+        rows = [HolderRow(*row).verify() for row in await self.fetch_all(holders.SELECT_INSTANCES)]
+        if len(rows) != (await self.load_head()).instances:
+            raise DatabaseDamaged()
+        return rows
+
+    async def list_instances_of(self, character_id: str) -> list[HolderRow]:
+        """Return the instances of a character in the order in which they were created."""
+        await self._load_holders(holders.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
+        found = self._present_holders(lambda row: row.character_id == character_id)
+        character = await self.find_character(character_id)
+        if character is not None and len(found) != character.instances:
+            raise DatabaseDamaged()
+        return found
+
+    async def list_holders_of_chat(self, chat: ChatRow) -> list[HolderRow]:
+        """Return the spaces and instances of a chat in the order in which they were created."""
+        await self._load_holders(holders.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
+        found = self._present_holders(lambda row: row.chat == chat.number)
+        spaces = sum(1 << SPACES.index(row.space) for row in found if row.space in SPACES)
+        instances = sum(1 for row in found if row.space == "instance")
+        if (spaces, instances) != (chat.spaces, chat.instances):
+            raise DatabaseDamaged()
+        return found
+
+    async def list_members(self, parent: CharacterRow | ChatRow) -> list[HolderRow]:
+        """Return the instances a character or a chat ever had."""
+        rows = await self.fetch_all(holders.SELECT_MEMBERS, parent=parent.number)
+        members = [HolderRow(*row).verify() for row in rows]
+        verify_members(parent, (member.number for member in members))
+        return members
+
+    async def has_member(self, parent: CharacterRow | ChatRow, holder: HolderRow) -> bool:
+        """Return True if an instance ever belonged to a character or a chat."""
+        row = await self._transaction.fetch_one(
+            characters.SELECT_MEMBER, parent=parent.number, holder=holder.number
+        )
+        return row is not None
+
+    async def _load_holders(self, statement: Statement, **parameters: Any) -> None:
+        for row in await self._transaction.fetch_all(statement, **parameters):
+            stored = HolderRow(*row).verify()
+            if (stored.space, stored.id) not in self.cache.holders.rows:
+                self.cache.keep_holder((stored.space, stored.id), stored)
+
+    def _present_holders(self, wanted: Callable[[HolderRow], bool]) -> list[HolderRow]:
+        return sorted(
+            (
+                row
+                for row in self.cache.holders.rows.values()
+                if row is not None and not row.deleted and wanted(row)
+            ),
+            key=lambda row: row.ordinal,
+        )
+
+    async def load_instances(self, ids: Iterable[str]) -> None:
+        """Read instances, all at once, so that they are found in the cache."""
+        missing = [id for id in ids if ("instance", id) not in self.cache.holders.rows]
+        if not missing:
+            return
+        for id in missing:
+            self.cache.keep_holder(("instance", id), None)
+        rows = await self._transaction.fetch_all(
+            holders.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(missing).decode()
+        )
+        for row in rows:
+            holder = HolderRow(*row).verify()
+            self.cache.keep_holder((holder.space, holder.id), holder)
+        if len(rows) < len(missing):
+            await self._confirm_absence(absence.SCAN_FOR_INSTANCE, missing[0])
+
+    async def _confirm_absence(self, scan: Statement, id: str) -> None:
+        """
+        Confirm that a miss is genuine and not a damaged index.
+
+        An index that has lost a row makes it vanish without a trace; the table still has it.
+        """
+        row = await self._transaction.fetch_one(scan, id=id)
+        if row != (0, (await self.load_head()).subjects):
+            raise DatabaseDamaged()
+
+    # Values
+
+    async def load_values(self, pairs: Iterable[tuple[int, str]]) -> None:
+        """Read the rows of these holders and keys, all at once."""
+        cache = self.cache
+        missing = [pair for pair in pairs if not cache.knows_value(*pair)]
+        if not missing:
+            return
+        if len(missing) == 1:
+            holder, key = missing[0]
+            rows = await self._transaction.fetch_all(holders.SELECT_VALUE, holder=holder, key=key)
+        else:
+            rows = await self._transaction.fetch_all(
+                holders.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(missing).decode()
+            )
+        wanted, found = set(missing), set()
+        for holder, key in missing:
+            cache.values_of(holder).rows[key] = None
+        for row in rows:
+            stored = DataRow(*row).verify()
+            if (stored.holder, stored.key) not in wanted:
+                raise DatabaseDamaged()
+            cache.keep_value(stored)
+            found.add((stored.holder, stored.key))
+        cache.weight += ROW_BYTES * len(missing)
+        for number in {holder for holder, _ in wanted - found} - cache.whole_holders:
+            await self._confirm_rows(await self.get_holder(number))
+
+    async def _confirm_rows(self, holder: HolderRow) -> None:
+        """Confirm that the database has all rows of a holder, so that a miss is genuine."""
+        if holder.key_rows:
+            rows = {row.key: row for row in await self._stored_rows(holder)}
+            known = self.cache.values_of(holder.number).rows
+            # As they are by now: some may have been changed and not written yet.
+            rows |= {key: row for key, row in known.items() if row is not None}
+            holder.verify_rows(list(rows.values()))
+        if len(self.cache.whole_holders) >= MOST_WHOLE:
+            self.cache.whole_holders.clear()
+        self.cache.whole_holders.add(holder.number)
+
+    async def _stored_rows(self, holder: HolderRow) -> list[DataRow]:
+        rows = await self._transaction.fetch_all(
+            holders.SELECT_ROWS_OF_HOLDER, holder=holder.number
+        )
+        return [DataRow(*row).verify() for row in rows]
+
+    async def load_rows(self, holder: HolderRow, keys: list[str]) -> dict[str, DataRow | None]:
+        """Return the rows of these keys, by key, among others; a row may be without value."""
+        number = holder.number
+        await self.load_values([(number, key) for key in keys])
+        return self.cache.values_of(number).rows
+
+    async def find_value(self, holder: HolderRow, key: str) -> DataRow | None:
+        """Return the row of a key; it may be without value."""
+        return (await self.load_rows(holder, [key]))[key]
+
+    async def list_rows(self, holder: HolderRow) -> list[DataRow]:
+        """Return the rows of all keys a holder has or had, in the order of their creation."""
+        table = self.cache.values_of(holder.number)
+        if holder.number not in self.cache.complete_holders:
+            for stored in await self._stored_rows(holder):
+                if stored.key not in table.rows:
+                    self.cache.keep_value(stored)
+                    self.cache.weight += ROW_BYTES
+            self.cache.complete_holders.add(holder.number)
+            holder.verify_rows([row for row in table.rows.values() if row is not None])
+        # Removed ones have no ordinal: they come first, by their keys.
+        return sorted(
+            (row for row in table.rows.values() if row is not None),
+            key=lambda row: (row.ordinal, row.key),
+        )
+
+    async def list_values(self, holder: HolderRow) -> list[DataRow]:
+        """Return the rows that have a value, in the order of their creation."""
+        if holder.number in self.cache.values:
+            return [row for row in await self.list_rows(holder) if row.value is not None]
+        found = await self._transaction.fetch_all(holders.SELECT_VALUES, holder=holder.number)
+        rows = [DataRow(*row).verify() for row in found]
+        holder.verify_values(rows)
+        return rows
+
+    async def list_values_of(
+        self, owners: Sequence[HolderRow], statement: Statement, parent: int | str
+    ) -> dict[int, list[DataRow]]:
+        """Return the values of all holders of a character or chat, with one statement."""
+        values: dict[int, list[DataRow]] = {owner.number: [] for owner in owners}
+        for row in await self.fetch_all(statement, parent=parent):
+            value = DataRow(*row).verify()
+            if value.holder not in values:
+                raise DatabaseDamaged()
+            values[value.holder].append(value)
+        for owner in owners:
+            owner.verify_values(values[owner.number])
+        return values
+
+    # Chats
+
+    async def find_any_chat(self, chat_id: str) -> ChatRow | None:
+        """Return the chat of this id, or of this former id; also a purged one."""
+        cache = self.cache
+        if chat_id not in cache.chat_numbers:
+            row = await self._transaction.fetch_one(chats.SELECT_CHAT, id=chat_id)
+            chat = ChatRow(*row).verify_as(id=chat_id) if row else None
+            if chat is None:
+                alias = await self._transaction.fetch_one(chats.SELECT_ALIAS, id=chat_id)
+                if alias is not None:
+                    chat = await self.get_chat(AliasRow(*alias).verify_as(id=chat_id).chat)
+                else:
+                    await self._confirm_absence(absence.SCAN_FOR_CHAT, chat_id)
+                    await self._verify_aliases()
+            if chat is not None and chat.number not in cache.chats.rows:
+                cache.chats.loaded(chat.number, chat)
+            cache.chat_numbers[chat_id] = chat.number if chat is not None else None
+            cache.weight += ROW_BYTES
+        number = cache.chat_numbers[chat_id]
+        return cache.chats.rows[number] if number is not None else None
+
+    async def _verify_aliases(self) -> None:
+        # Its id is all that finds an alias: had that changed, a row would be wrong.
+        head = await self.load_head()
+        if head.aliases and not self.cache.names_are_whole:
+            rows = await self._transaction.fetch_all(chats.SELECT_ALIASES)
+            verified = [AliasRow(*row).verify() for row in rows]
+            if len(verified) + len(self.cache.aliases) != head.aliases:
+                raise DatabaseDamaged()
+
+    async def find_chat(self, chat_id: str) -> ChatRow | None:
+        """Return the chat of this id, or of this former id."""
+        found = await self.find_any_chat(chat_id)
+        return found if found is not None and not found.deleted else None
+
+    async def get_chat(self, number: int) -> ChatRow:
+        known = self.cache.chats
+        if number not in known.rows:
+            row = await self._transaction.fetch_one(chats.SELECT_CHAT_BY_NUMBER, number=number)
+            if row is None:
+                raise DatabaseDamaged()
+            known.loaded(number, ChatRow(*row).verify())
+            self.cache.weight += ROW_BYTES
+        chat = known.rows[number]
+        assert chat is not None
+        return chat
+
+    async def chat_id(self, number: int | None) -> str | None:
+        return (await self.get_chat(number)).id if number is not None else None
+
+    async def list_chats(self) -> list[ChatRow]:
+        """Return all chats, also archived ones, in the order in which they were created."""
+        rows = [ChatRow(*row).verify() for row in await self.fetch_all(chats.SELECT_CHATS)]
+        if len(rows) != (await self.load_head()).chats:
+            raise DatabaseDamaged()
+        return rows
+
+    # Places
+
+    async def load_chain(self, chat: int) -> Chain:
+        """Return the chain of a chat, with all its places."""
+        cache = self.cache
+        chain = cache.chains.get(chat)
+        if chain is None:
+            found = await self._transaction.fetch_all(places.SELECT_PLACES, chat=chat)
+            registered = [PlaceRow(*row).verify() for row in found]
+            numbers = {place.place for place in registered}
+            if len(numbers) != (await self.get_chat(chat)).places:
+                raise DatabaseDamaged()
+            for place in registered:
+                cache.places.loaded(place.place, place)
+            chain = cache.chains[chat] = Chain(chat, registered)
+        return chain
+
+    async def load_places(self, numbers: Iterable[int]) -> dict[int, PlaceRow]:
+        """Return places by their numbers; those of purged chats are missing."""
+        wanted = set(numbers)
+        known = self.cache.places
+        missing = [number for number in wanted if number not in known.rows]
+        if missing:
+            for row in await self._transaction.fetch_all(
+                places.SELECT_PLACES_NUMBERED, numbers=orjson.dumps(missing).decode()
+            ):
+                place = PlaceRow(*row).verify()
+                if place.chat and self.changes_rows:
+                    # With the others of its chain, where it is found by its name.
+                    await self.load_chain(place.chat)
+                else:
+                    self._keep_lone_place(place)
+        found = {number: known.rows.get(number) for number in wanted}
+        return {number: place for number, place in found.items() if place is not None}
+
+    async def find_lone_place(self, message_id: str, swipe: str) -> PlaceRow | None:
+        """Return a place that belongs to no chat; those form no chain."""
+        found = self.cache.lone_places.get((message_id, swipe))
+        if found is None:
+            row = await self._transaction.fetch_one(
+                places.SELECT_PLACE, chat=0, message_id=message_id, swipe=swipe
+            )
+            if row is None:
+                return None
+            found = PlaceRow(*row).verify()
+            self._keep_lone_place(found)
+        return found
+
+    def _keep_lone_place(self, place: PlaceRow) -> None:
+        self.cache.places.loaded(place.place, place)
+        if not place.chat:
+            self.cache.lone_places[place.message_id, place.swipe] = place
+
+
+def verify_members(parent: CharacterRow | ChatRow, holders: Iterable[int]) -> None:
+    """Raise unless these are all instances the character or chat ever had."""
+    found = 0
+    for holder in holders:
+        found ^= member_sum(holder)
+    if found != parent.members:
+        raise DatabaseDamaged()

@@ -1,33 +1,51 @@
 """
-The rooms of a chat: its own data, its series and its processed ids, kept apart.
+The spaces of a chat, and the addresses of holders.
 
+A chat has three spaces, kept apart: its own data (`chat`), its series and its processed ids.
 Each is a holder of values like an instance. Series and processed ids are keys in their own
-rooms, so they roll back with the story, and no data route can reach them. A key there is a
-name and an item (`recap/3`, `scenes/msg-1`); slashes in the name are escaped in the log.
+spaces, so they follow the story, and no data route can reach them. A key there is a name
+and an item (`recap/3`, `scenes/msg-1`); slashes in the name are escaped.
 """
 
 from __future__ import annotations
 
-ROOMS = ("chat", "series", "processed")
+from typing import NamedTuple
+
+SPACES = ("chat", "series", "processed")
+
+
+class Address(NamedTuple):
+    """
+    What a request about values addresses: an instance, or a space of a chat.
+
+    `space` is `instance`, `chat`, `series` or `processed`; `id` that of the instance or chat.
+    """
+
+    space: str
+    id: str
+
+
+def instance(id: str) -> Address:
+    return Address("instance", id)
+
+
+def chat(id: str) -> Address:
+    return Address("chat", id)
 
 
 def item_key(name: str, item: str) -> str:
-    """The key of an item: what stands before the first slash is the name."""
+    """Return the key of an item; the name stands before the first slash."""
     return f"{name.replace('%', '%25').replace('/', '%2F')}/{item}"
 
 
-def prefix_of(name: str) -> str:
-    return item_key(name, "")
-
-
 def split_key(key: str) -> tuple[str, str]:
-    """The name and the item of a key."""
+    """Return the name and the item of a key."""
     name, _, item = key.partition("/")
     return name.replace("%2F", "/").replace("%25", "%"), item
 
 
 def shown_key(space: str, key: str) -> str | None:
-    """A key as history and feed show it; None is the holder itself."""
+    """Return a key as history and feed show it; None for the holder itself."""
     if not key:
         return None
     return "/".join(split_key(key)) if space in ("series", "processed") else key

@@ -1,6 +1,4 @@
-"""
-What an answer can depend on and a commit can touch, as tuples that compare.
-"""
+"""Tags: names of what an answer can depend on and a commit can touch, as tuples that compare."""
 
 from __future__ import annotations
 

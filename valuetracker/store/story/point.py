@@ -1,8 +1,8 @@
 """
-A chat at a point of its story: at a revision, and there perhaps as of a message.
+A point of a chat's story: a revision, and there perhaps as of a message.
 
-What a chat was, a checkpoint names and a branch takes over is all one question: which source
-changes belong to that point, and which of them count there.
+Reading as of a message, checkpoints and branches ask the same question: which source changes
+belong to that point, and which of them are live there.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import orjson
 
 from valuetracker.errors import DatabaseDamaged, MessageNotFound
 from valuetracker.store.log.state_at import Moment
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.rows.chain import Chain, limit_of
+from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.reader import Reader
-from valuetracker.store.rows.row_types import ChatRow, FlipRow, PlaceRow
-
-SELECT_FLIPS = sql.numbered("flips", sql.FLIPS, "place")
+from valuetracker.store.rows.places import SELECT_FLIPS, Chain, FlipRow, PlaceRow, limit_of
+from valuetracker.store.rows.reader import RowReader
 
 
 @dataclass(slots=True)
-class View:
+class Point:
     """
-    Which changes belong to the point, and which of them count.
+    Says which changes belong to the point, and which of them are live there.
 
     `positions` are the places at or before it, each with its position in the chain, or None
     if it is hidden there. Unanchored changes belong to it if they were made before `limit`,
@@ -43,20 +40,20 @@ class View:
 
     @property
     def moment(self) -> Moment:
-        """The last moment before the story went on."""
+        """Return the last moment before the story went on."""
         return Moment(max(min(self.limit - 1, self.revision), self.oldest))
 
     def follows(self, entry: EntryRow) -> bool:
-        """Whether the chain decided over a change then; its instance may have left since."""
-        has_left = entry.standing and abs(entry.standing) <= self.revision
+        """True if the chain decided over a change then; its instance may have left since."""
+        has_left = entry.left_at and entry.left_at <= self.revision
         return entry.place is not None and bool(entry.anchor_chat) and not has_left
 
     def takes(self, entry: EntryRow) -> bool:
-        """Whether a change belongs to it, live or dormant."""
+        """True if a change belongs to the point, live or dormant."""
         if not self.follows(entry):
-            if entry.standing < 0:
+            if entry.dropped:
                 return False
-            # What was folded has lost its number; it was before whatever is known.
+            # A folded change has lost its number; it was before all that are left.
             return entry.revision < self.limit or entry.revision <= self.oldest
         return (
             entry.anchor_chat == self.chat.number
@@ -65,7 +62,7 @@ class View:
         )
 
     def counts(self, entry: EntryRow) -> bool:
-        """Whether a change belongs to it and is live there."""
+        """True if a change belongs to the point and is live there."""
         if not self.takes(entry):
             return False
         if not self.follows(entry) or entry.place is None:
@@ -73,44 +70,44 @@ class View:
         return self.positions[entry.place] is not None
 
 
-async def view_of(
-    tx: Reader, chat: ChatRow, revision: int | None = None, message_id: str | None = None
-) -> View:
-    """A chat as it is, or at a revision, and there as it is or as of a message."""
+async def point_of(
+    tx: RowReader, chat: ChatRow, revision: int | None = None, message_id: str | None = None
+) -> Point:
+    """Return a point of a chat: now or at a revision, and there as it is or as of a message."""
     head = await tx.load_head()
     chain = await _chain_at(tx, chat, revision)
     if revision is None:
         revision = head.revision
-    view = View(chat, revision, message_id, revision + 1, head.oldest)
+    point = Point(chat, revision, message_id, revision + 1, head.oldest)
     if message_id is None:
-        view.positions = {place.place: place.position for place in chain.places.values()}
-        return view
+        point.positions = {place.place: place.position for place in chain.places.values()}
+        return point
     if message_id not in chain.visible:
         raise MessageNotFound()
     limit = limit_of(chain.order(), message_id)
     if limit is not None:
-        view.limit = limit
-    if any(0 < place.written <= head.oldest for place in chain.places.values()):
-        view.warnings.append(
+        point.limit = limit
+    if any(0 < place.first_written <= head.oldest for place in chain.places.values()):
+        point.warnings.append(
             f"What messages changed up to revision {head.oldest} was folded and counts for all."
         )
     last = chain.visible[message_id].position or 0
     for place in chain.places.values():
         shown = chain.visible.get(place.message_id)
         if shown is None:
-            # A message that is hidden comes before the point if it was seen before.
-            if place.seen < view.limit:
-                view.positions[place.place] = None
+            # A hidden message belongs before the point if it was seen before.
+            if place.first_seen < point.limit:
+                point.positions[place.place] = None
         elif (shown.position or 0) <= last:
-            view.positions[place.place] = place.position
-    return view
+            point.positions[place.place] = place.position
+    return point
 
 
-async def _chain_at(tx: Reader, chat: ChatRow, revision: int | None) -> Chain:
-    places = await tx.list_places(chat)
+async def _chain_at(tx: RowReader, chat: ChatRow, revision: int | None) -> Chain:
+    places = list((await tx.load_chain(chat.number)).places.values())
     if revision is not None:
         positions = await positions_at(tx, places, revision)
-        # A swipe that was first seen later was not known, even if its message was.
+        # A swipe that was registered later was not known then, even if its message was.
         places = [
             replace(place, position=positions[place.place])
             for place in places
@@ -120,17 +117,17 @@ async def _chain_at(tx: Reader, chat: ChatRow, revision: int | None) -> Chain:
 
 
 async def positions_at(
-    tx: Reader, places: Iterable[PlaceRow], revision: int
+    tx: RowReader, places: Iterable[PlaceRow], revision: int
 ) -> dict[int, int | None]:
-    """Where places stood at a revision; one that had not moved by then is not there."""
-    latest = {place.place: place.moved for place in places}
+    """Return the positions of places at a revision; places registered later are left out."""
+    latest = {place.place: place.last_flip for place in places}
     rows = await tx.fetch_all(SELECT_FLIPS, numbers=orjson.dumps(list(latest)).decode())
     flips = {(row[0], row[1]): FlipRow(*row).verify() for row in rows}
     positions: dict[int, int | None] = {}
     for place, moved in latest.items():
         # Each names the one before it, and the place the last.
         while moved > revision:
-            moved = _flip(flips, place, moved).previous
+            moved = _flip(flips, place, moved).prev_of_place
         if moved:
             positions[place] = _flip(flips, place, moved).position
     return positions

@@ -1,97 +1,85 @@
 """
-What a verb can ask `tx.apply` to do, one class per kind of change.
+The changes that `tx.apply` knows, one class per kind.
 
-`op` is what the log will call it, and `operand` what it was asked with, where the result
-does not say it. Values are canonical JSON text.
+`op` is the name of a change in the log, `operand` what it was asked with, where the result
+does not say it. Values are canonical JSON text. A change of which `takes_revision` is False
+is not logged, and takes no revision by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from valuetracker.store.rows.row_types import ChatRow, HolderRow
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.places import PlaceRow
+from valuetracker.store.tx.context import Anchor
 
-
-@dataclass(slots=True, frozen=True)
-class Anchor:
-    """The place in a chat a change was made at: a message, and one of its swipes."""
-
-    message_id: str
-    swipe: str = "0"
-
-
-@dataclass(slots=True, frozen=True)
-class Context:
-    """What a request says beside what it asks for."""
-
-    actor: str = "extension"
-    anchor: Anchor | None = None
-    # The chat the caller believes to be in, and the session it was given for one.
-    chat_id: str | None = None
-    session: str | None = None
-    # The revision after which the caller has seen no change (`If-Match`).
-    expected: int | None = None
-    idempotency_key: str | None = None
-    fingerprint: str = ""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it says nothing that a write would have to look at."""
-        return (
-            self.anchor is None
-            and self.chat_id is None
-            and self.session is None
-            and self.expected is None
-        )
-
-
-NO_CONTEXT = Context()
+# Values
 
 
 @dataclass(slots=True)
-class SetValue:
-    """A key of a holder gets a value; `after` is what comes of it if it takes effect."""
+class ChangeValue:
+    """Set a key of a holder to `after`, or remove it (None), if the change takes effect."""
 
     holder: HolderRow
     key: str
-    after: str
+    after: str | None
     op: str = "set"
     operand: str | None = None
-    # Where it is anchored; None for what belongs to no message.
+    # None for a change that belongs to no message.
     anchor: Anchor | None = None
+    takes_revision: ClassVar[bool] = True
+
+
+def remove(
+    holder: HolderRow,
+    key: str,
+    anchor: Anchor | None = None,
+    op: str = "remove",
+    operand: str | None = None,
+) -> ChangeValue:
+    """Return the change that removes a key."""
+    return ChangeValue(holder, key, None, op, operand, anchor)
 
 
 @dataclass(slots=True)
-class RemoveValue:
-    """A key of a holder goes."""
+class InheritKey:
+    """Give a branch the row of a key without value, which its taken changes speak of."""
 
     holder: HolderRow
     key: str
-    op: str = "remove"
-    operand: str | None = None
-    anchor: Anchor | None = None
+    last_change: int
+    anchored: bool
+    takes_revision: ClassVar[bool] = False
+
+
+# Characters, instances and chats
 
 
 @dataclass(slots=True)
 class PutCharacter:
-    """A character comes into being or becomes this."""
+    """Create or update a character."""
 
     id: str
     name: str | None
     created_at: str
     updated_at: str
+    takes_revision: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class DropCharacter:
-    """A character goes; its instances must have gone before."""
+    """Delete a character; its instances must be deleted before."""
 
     id: str
+    takes_revision: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class PutInstance:
-    """An instance comes into being or becomes this; `chat` is the number of a chat."""
+    """Create or update an instance; `chat` is the number of a chat."""
 
     id: str
     character_id: str
@@ -100,37 +88,114 @@ class PutInstance:
     created_at: str
     updated_at: str
     origin: str | None = None
+    takes_revision: ClassVar[bool] = True
+
+    def differs_from(self, old: HolderRow) -> bool:
+        return (self.character_id, self.chat, self.name) != (old.character_id, old.chat, old.name)
 
 
 @dataclass(slots=True)
 class DropInstance:
-    """An instance goes; its values must have gone before."""
+    """Delete an instance; its values must be removed before."""
 
     holder: HolderRow
+    takes_revision: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class ChangeChat:
-    """A chat has become this; what the row says is what it is from now on."""
+    """Create (`create_chat`), update, rename or delete a chat: it becomes what the row says."""
 
     chat: ChatRow
     op: str
+    takes_revision: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class AddSpace:
+    """Add one of the three spaces to a chat, which is needed for the first time."""
+
+    holder: HolderRow
+    chat: ChatRow
+    takes_revision: ClassVar[bool] = False
+
+
+@dataclass(slots=True)
+class AddAlias:
+    """Have a chat found by an id it is about to lose."""
+
+    id: str
+    chat: int
+    takes_revision: ClassVar[bool] = False
+
+
+# The chain of a chat
+
+
+@dataclass(slots=True)
+class AddPlace:
+    """
+    Register a message and swipe; `first_seen` of 0 means by this revision.
+
+    A tentative one stands only if the request also changes a value.
+    """
+
+    place: PlaceRow
+    tentative: bool = False
+    takes_revision: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class MovePlace:
+    """Show a place at a position, or hide it (None)."""
+
+    place: PlaceRow
+    position: int | None
+    takes_revision: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class ChangeChain:
-    """The chain of a chat has changed, and perhaps nothing else."""
+    """Log that the chain of a chat has changed, and no value with it."""
 
     chat: ChatRow
+    takes_revision: ClassVar[bool] = True
+
+
+# Without a revision
+
+
+@dataclass(slots=True)
+class UpdateQuietly:
+    """Write a row as it is now; the log does not mention it."""
+
+    row: HolderRow | ChatRow | PlaceRow
+    takes_revision: ClassVar[bool] = False
+
+
+@dataclass(slots=True)
+class UpdateHead:
+    """Skip to a revision, begin the log at another one, or count aliases that are dropped."""
+
+    revision: int | None = None
+    oldest: int | None = None
+    dropped_aliases: int = 0
+    takes_revision: ClassVar[bool] = False
 
 
 Change = (
-    SetValue
-    | RemoveValue
+    ChangeValue
+    | InheritKey
     | PutCharacter
     | DropCharacter
     | PutInstance
     | DropInstance
     | ChangeChat
+    | AddSpace
+    | AddAlias
+    | AddPlace
+    | MovePlace
     | ChangeChain
+    | UpdateQuietly
+    | UpdateHead
 )

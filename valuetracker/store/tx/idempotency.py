@@ -1,31 +1,32 @@
 """
-Requests that carried an `Idempotency-Key`: answered once, answered the same again.
+Requests that carried an `Idempotency-Key`: a repeated one gets the same answer again.
 
-The record of a request commits with its effect. So a caller that never heard the answer
-(a crash between commit and answer, a lost connection) may ask again: either nothing had
-happened, or the first answer is given back.
+The record of a request commits with its effect. So a caller that never received the answer
+(a crash between commit and answer, a lost connection) may repeat the request: either nothing
+had happened, or the first answer is given back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from zlib import crc32
 
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import DatabaseDamaged, IdempotencyMismatch
+from valuetracker.errors import IdempotencyMismatch
 from valuetracker.records import moment
-from valuetracker.store.rows import statements as sql
-from valuetracker.store.tx.changes import Context
+from valuetracker.store.rows.row import Row, insert, select
+from valuetracker.store.tx.context import Context
 
-# A day is promised; the hour on top covers a clock that is put right in between.
+# A day is promised; the hour on top covers a clock that is set right in between.
 KEPT = timedelta(hours=25)
 SWEPT_AT_ONCE = 200
 
 
 @dataclass(slots=True)
-class RequestRow:
+class RequestRow(Row, table="requests"):
+    """A request that succeeded, and its answer."""
+
     key: str
     fingerprint: str
     at: str
@@ -35,42 +36,9 @@ class RequestRow:
     body: str
     checksum: int = 0
 
-    def seal(self) -> None:
-        self.checksum = self._sum()
 
-    def verify(self) -> RequestRow:
-        if self.checksum != self._sum():
-            raise DatabaseDamaged()
-        return self
-
-    def _sum(self) -> int:
-        return crc32(
-            f"{self.key}\0{self.fingerprint}\0{self.at}\0{self.revision}\0{self.status}\0"
-            f"{self.live}\0{self.body}".encode()
-        )
-
-
-SELECT_REQUEST = Statement(
-    """
-    SELECT key, fingerprint, at, revision, status, live, body, checksum
-    FROM {schema}.requests WHERE key = :key
-    """
-)
-
-INSERT_REQUEST = sql.insert(
-    "requests",
-    {
-        "key": "text",
-        "fingerprint": "text",
-        "at": "text",
-        "revision": "bigint",
-        "status": "bigint",
-        "live": "bigint",
-        "body": "text",
-        "checksum": "bigint",
-    },
-)
-
+SELECT_REQUEST = select(RequestRow, "WHERE key = :key")
+INSERT_REQUEST = insert(RequestRow)
 DELETE_OLD_REQUESTS = Statement(
     """
     DELETE FROM {schema}.requests WHERE key IN (
@@ -81,11 +49,11 @@ DELETE_OLD_REQUESTS = Statement(
 
 
 async def was_answered(tx: Transaction, key: str | None) -> bool:
-    """Whether a request with that key has been answered before, this one or another."""
+    """Return True if any request with that key has been answered before."""
     return key is not None and await tx.fetch_one(SELECT_REQUEST, key=key) is not None
 
 
-class Requests:
+class RememberedRequests:
     """The remembered requests, as one group of verbs sees them."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -93,7 +61,7 @@ class Requests:
         self._new: dict[str, RequestRow] = {}
 
     async def find(self, context: Context) -> RequestRow | None:
-        """The same request as it was answered before; another one of that key is refused."""
+        """Return the same request as it was answered before; refuse another with its key."""
         key = context.idempotency_key
         if key is None:
             return None
@@ -122,7 +90,7 @@ class Requests:
             self._new[row.key] = row
 
     async def finish(self) -> None:
-        """Write the new ones and, while at it, sweep away some that are long past."""
+        """Write the new ones and delete some that are long past."""
         if not self._new:
             return
         await self._transaction.execute_many(INSERT_REQUEST, list(self._new.values()))

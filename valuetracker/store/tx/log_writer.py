@@ -6,51 +6,43 @@ A `LogWriter` belongs to one group of writes. It collects entries and keyframes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
-    FLIPPABLE,
     EntryRow,
     KeyframeRow,
-    entry_checksum,
     first_of,
-    record_sum,
 )
-from valuetracker.store.rows.row_cache import WorkingSet
-from valuetracker.store.rows.row_types import CharacterRow, ChatRow, HolderRow, PlaceRow
-from valuetracker.store.tx.changes import NO_CONTEXT, Context
+from valuetracker.store.rows.holders import HolderRow, digest_part
+from valuetracker.store.rows.places import PlaceRow
+from valuetracker.store.rows.reader import RowReader
+from valuetracker.store.rows.row_cache import Subject
+from valuetracker.store.tx.context import NO_CONTEXT, Context
 
-# After how many changes of a holder a keyframe is written, or after as many as it has keys.
+# A keyframe is written after this many changes of a holder, or after as many as it has keys.
 FRAME_CHANGES = 64
 
-Subject = CharacterRow | HolderRow | ChatRow
 
-
+@dataclass(slots=True)
 class OpenEntry:
-    """The entry that is being written: changes of one subject at one place."""
+    """The entry that is being written: encoded changes of one subject at one place."""
 
-    __slots__ = ("chat", "effect", "place", "records", "space", "subject")
-
-    def __init__(
-        self,
-        subject: Subject,
-        space: str,
-        chat: ChatRow | None,
-        place: PlaceRow | None,
-        effect: int,
-    ) -> None:
-        self.subject = subject
-        self.space = space
-        self.chat = chat
-        self.place = place
-        self.effect = effect
-        self.records: list[str] = []
+    subject: Subject
+    space: str
+    chat: ChatRow | None
+    place: PlaceRow | None = None
+    effect: int = 1
+    changes: list[str] = field(default_factory=list)
 
 
 class LogWriter:
-    """The entries of one group, as they are made."""
+    """The entries and keyframes of one group."""
 
-    def __init__(self, rows: WorkingSet) -> None:
-        self._rows = rows
+    def __init__(self, reader: RowReader) -> None:
+        self._reader = reader
+        self._cache = reader.cache
         self._entries: list[EntryRow] = []
         self._keyframes: list[KeyframeRow] = []
         self._context = NO_CONTEXT
@@ -59,23 +51,23 @@ class LogWriter:
         self._sequence = 0
 
     def begin(self, context: Context, now: str) -> None:
-        """A new request: its entries are numbered from the beginning."""
+        """Begin a request: its entries are numbered from the first."""
         self._context = context
         self._now = now
         self._sequence = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether an entry is being written."""
+        """True if an entry is being written."""
         return self._open is not None
 
     def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
-        """The rows of the log collected since last asked."""
+        """Return the rows collected since last asked."""
         taken = self._entries, self._keyframes
         self._entries, self._keyframes = [], []
         return taken
 
-    async def enter(
+    async def entry_for(
         self,
         subject: Subject,
         space: str,
@@ -83,7 +75,7 @@ class LogWriter:
         place: PlaceRow | None = None,
         effect: int = 1,
     ) -> OpenEntry:
-        """The entry that changes of this subject at this place go into."""
+        """Return the entry that changes of this subject at this place go into."""
         entry = self._open
         if (
             entry is None
@@ -97,11 +89,18 @@ class LogWriter:
         return entry
 
     async def close(self) -> None:
-        """Write down the entry that is open."""
+        """End the entry that is open."""
         entry, self._open = self._open, None
         if entry is None:
             return
-        head = self._rows.head
+        subject = entry.subject
+        if isinstance(subject, HolderRow) and is_frame_due(subject, len(entry.changes)):
+            await self._reader.list_rows(subject)
+        self.add(entry)
+
+    def add(self, entry: OpenEntry) -> None:
+        """Add a whole entry; if a keyframe is due, all rows of the holder must be known."""
+        head = self._cache.head
         assert head is not None
         number = first_of(head.revision) + self._sequence
         self._sequence += 1
@@ -110,67 +109,46 @@ class LogWriter:
             number, subject.number, self._now, self._context.actor,
             chat.number if chat is not None else None,
             place.place if place is not None else None,
-            entry.effect, FLIPPABLE,
-            prior=head.entry, before=subject.entry, earlier=chat.told if chat is not None else 0,
-            changes=BETWEEN_CHANGES.join(entry.records),
+            entry.effect, 0, 0,
+            head.last_entry, subject.last_entry, chat.last_in_chat if chat is not None else 0,
+            BETWEEN_CHANGES.join(entry.changes),
             space=entry.space, id=subject.id, chat_id=chat.id if chat is not None else None,
         )  # fmt: skip
         row.seal()
-        head.entry = subject.entry = number
-        self._rows.put_subject(subject)
+        head.last_entry = subject.last_entry = number
+        self._cache.put_subject(subject)
         if chat is not None:
-            chat.told = number
-            self._rows.chats.put(chat.number, chat)
+            chat.last_in_chat = number
+            self._cache.chats.put(chat.number, chat)
         if place is not None:
             row.anchor = place
             if place.chat:
                 place.entries += 1
-                self._rows.places.put(place.place, place)
+                self._cache.places.put(place.place, place)
         self._entries.append(row)
-        if isinstance(subject, HolderRow) and entry.effect:
-            if is_frame_due(subject, len(entry.records)):
-                await self._rows.list_rows(subject)
-            self._framed(subject, number, len(entry.records))
+        if entry.effect and isinstance(subject, HolderRow):
+            self._count_changes(subject, number, len(entry.changes))
 
-    def _framed(self, holder: HolderRow, entry: int, changes: int) -> None:
-        """Count changes of a holder, and write a keyframe if one is due."""
+    def _count_changes(self, holder: HolderRow, entry: int, changes: int) -> None:
+        """Count changes of a holder, and add a keyframe if one is due."""
         if not is_frame_due(holder, changes):
-            holder.unframed += changes
+            holder.changes_since_keyframe += changes
             return
-        holder.unframed = 0
+        holder.changes_since_keyframe = 0
         revisions = [
             (row.key, row.revision)
-            for row in self._rows.values[holder.number].rows.values()
+            for row in self._cache.values[holder.number].rows.values()
             if row is not None and row.value is not None
         ]
         digest = holder.digest
-        if holder.shaped:
-            revisions.append(("", holder.shaped))
-            shape = holder.text() if not holder.gone else None
-            digest ^= record_sum(holder.number, "", shape)
+        if holder.shape_revision:
+            revisions.append(("", holder.shape_revision))
+            shape = holder.text() if not holder.deleted else None
+            digest ^= digest_part(holder.number, "", shape)
         self._keyframes.append(KeyframeRow.of(holder.number, entry, revisions, digest))
-
-    def add_plain(self, holder: HolderRow, revision: int, records: list[str]) -> None:
-        """An entry by itself: unanchored changes of a holder that is in no chat."""
-        head = self._rows.head
-        assert head is not None
-        number, subject = first_of(revision), holder.number
-        prior, before = head.entry, holder.entry
-        head.entry = holder.entry = number
-        self._framed(holder, number, len(records))
-        self._sequence = 1
-        changes = BETWEEN_CHANGES.join(records)
-        actor, now = self._context.actor, self._now
-        checksum = entry_checksum(
-            number, subject, now, actor, None, None, 1, FLIPPABLE, prior, before, 0, changes
-        )
-        row = EntryRow(
-            number, subject, now, actor, None, None, 1, FLIPPABLE, prior, before, 0, changes,
-            checksum, holder.space, holder.id,
-        )  # fmt: skip
-        self._entries.append(row)
 
 
 def is_frame_due(holder: HolderRow, changes: int) -> bool:
-    unframed = holder.unframed + changes
-    return unframed >= FRAME_CHANGES and unframed >= holder.keys
+    """True if so many more changes of a holder make a keyframe due."""
+    count = holder.changes_since_keyframe + changes
+    return count >= FRAME_CHANGES and count >= holder.keys

@@ -1,0 +1,198 @@
+"""How changes of values are applied: rows in the cache, and entries for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.entries import DERIVED, encode_change
+from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.holders import DataRow, HolderRow, content_sum, history_sum
+from valuetracker.store.rows.places import PlaceRow
+from valuetracker.store.rows.reader import RowReader
+from valuetracker.store.tx.changes import ChangeValue, InheritKey
+from valuetracker.store.tx.context import Anchor
+from valuetracker.store.tx.log_writer import LogWriter, OpenEntry, is_frame_due
+from valuetracker.store.tx.touched import Touched
+
+# A key, the operator, the value after it (None: removed), and the operand.
+Item = tuple[str, str, str | None, str | None]
+
+
+class ApplyValues:
+    """Applies changes of values, one holder and one anchor at a time."""
+
+    def __init__(self, reader: RowReader, log: LogWriter, touched: Touched) -> None:
+        self._reader = reader
+        self._cache = reader.cache
+        self._log = log
+        self._touched = touched
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a request."""
+        # False if a change was stored dormant.
+        self.live = True
+        # True if there was a source change.
+        self.logged = False
+
+    async def load_for(self, changes: Sequence[object]) -> None:
+        """Load the rows the changes are about, as far as their verb has not."""
+        tables = self._cache.values
+        missing: list[tuple[int, str]] = []
+        for change in changes:
+            if isinstance(change, ChangeValue):
+                if not change.key:
+                    # In the log it would stand for the holder itself.
+                    raise RuntimeError("A change of a value names no key.")
+                number = change.holder.number
+                table = tables.get(number)
+                if table is None or change.key not in table.rows:
+                    missing.append((number, change.key))
+        if missing:
+            await self._reader.load_values(missing)
+
+    def set_at_once(self, holder: HolderRow, values: dict[str, str], head: Head) -> bool:
+        """
+        Set values of an instance that is in no chat, if all rows it takes are known.
+
+        Nearly every write is this one, so it awaits nothing. Returns False if it did nothing.
+        """
+        table = self._cache.values.get(holder.number)
+        if table is None or not all(key in table.rows for key in values):
+            return False
+        complete = holder.number in self._cache.complete_holders
+        if is_frame_due(holder, len(values)) and not complete:
+            return False
+        head.revision += 1
+        items = [(key, "set", value, None) for key, value in values.items()]
+        self._touched.holder(holder, None, head.revision)
+        changes = self._write(holder, items, head, flippable=False)
+        self._log.add(OpenEntry(holder, holder.space, None, changes=changes))
+        return True
+
+    async def change(
+        self, changes: Iterable[ChangeValue], head: Head, request_chat: ChatRow | None
+    ) -> None:
+        """Apply changes of one holder at one anchor."""
+        changes = list(changes)
+        holder, anchor = changes[0].holder, changes[0].anchor
+        chat = request_chat
+        if holder.chat is not None:
+            chat = await self._reader.get_chat(holder.chat)
+        place = await self._place(chat, anchor, head.revision) if anchor is not None else None
+        flippable = place is not None and bool(place.chat)
+        if flippable and place is not None and place.position is None:
+            await self._store_dormant(holder, chat, place, changes, head)
+            return
+        entry = await self._log.entry_for(holder, holder.space, chat, place)
+        self._touched.holder(holder, chat, head.revision)
+        items = [(each.key, each.op, each.after, each.operand) for each in changes]
+        entry.changes += self._write(holder, items, head, flippable)
+
+    def _write(
+        self, holder: HolderRow, items: Iterable[Item], head: Head, flippable: bool
+    ) -> list[str]:
+        """Change the rows of a holder; return the changes encoded for the log."""
+        # Nearly all writing goes through here, key by key, so what is the same for all
+        # keys is done once, and nothing is called that need not be.
+        number, revision = holder.number, head.revision
+        space, id, tags = holder.space, holder.id, self._touched.tags
+        table = self._cache.values[number]
+        rows = table.rows
+        encoded: list[str] = []
+        weight = 0
+        for key, op, value, operand in items:
+            if op not in DERIVED:
+                self.logged = True
+            old = rows[key]
+            previous = ordinal = anchored = 0
+            if old is not None:
+                previous, anchored = old.last_change, old.anchored
+                if old.value is not None:
+                    holder.digest ^= old.content
+                    holder.keys -= 1
+                    head.keys -= 1
+                    ordinal = old.ordinal
+            else:
+                holder.key_rows += 1
+            if flippable:
+                anchored = 1
+            if value is None:
+                ordinal = 0
+            elif not ordinal:
+                ordinal = head.next_ordinal()
+            content = content_sum(number, key, value)
+            checksum = content ^ history_sum(ordinal, revision, revision, anchored)
+            if value is not None:
+                holder.digest ^= content
+                holder.keys += 1
+                head.keys += 1
+                weight += len(value)
+            table.put(
+                key,
+                DataRow(
+                    number, key, value, ordinal, revision, revision, anchored, checksum, content
+                ),
+            )
+            tags.add((space, id, key))
+            encoded.append(encode_change(key, op, previous, ordinal, value, operand))
+        self._cache.touch_values(number, weight)
+        return encoded
+
+    async def _store_dormant(
+        self,
+        holder: HolderRow,
+        chat: ChatRow | None,
+        place: PlaceRow,
+        changes: Iterable[ChangeValue],
+        head: Head,
+    ) -> None:
+        """Log what was asked for at a hidden place; no value changes."""
+        self.live = False
+        self.logged = True
+        entry = await self._log.entry_for(holder, holder.space, chat, place, effect=0)
+        table = self._cache.values[holder.number]
+        for change in changes:
+            key = change.key
+            operand = change.operand if change.operand is not None else change.after
+            old = table.rows[key]
+            if old is None:
+                old = DataRow(holder.number, key, None, 0, 0, 0, 1)
+                holder.key_rows += 1
+            entry.changes.append(encode_change(key, change.op, old.last_change, 0, None, operand))
+            row = DataRow(
+                holder.number, key, old.value, old.ordinal, old.revision, head.revision, 1
+            )
+            row.seal()
+            table.put(key, row)
+        self._cache.touch_values(holder.number)
+        self._cache.put_holder(holder)
+
+    async def _place(self, chat: ChatRow | None, anchor: Anchor, revision: int) -> PlaceRow:
+        """Return the place a change is anchored to, which must have been registered."""
+        if chat is None:
+            place = await self._reader.find_lone_place(anchor.message_id, anchor.swipe)
+        else:
+            chain = await self._reader.load_chain(chat.number)
+            place = chain.places.get((anchor.message_id, anchor.swipe))
+        if place is None:
+            raise RuntimeError("A change is anchored to a place that was not registered.")
+        if not place.first_written or place.hash is not None:
+            place.first_written = place.first_written or revision
+            # The text it was recorded for is not the one this change was made of.
+            place.hash = None
+            self._cache.places.put(place.place, place)
+        return place
+
+    def inherit(self, change: InheritKey) -> None:
+        """Add the row of a key without value."""
+        holder = change.holder
+        row = DataRow(
+            holder.number, change.key, None, 0, 0, change.last_change, int(change.anchored)
+        )
+        row.seal()
+        self._cache.values_of(holder.number).put(change.key, row)
+        self._cache.touch_values(holder.number)
+        holder.key_rows += 1
+        self._cache.put_holder(holder)

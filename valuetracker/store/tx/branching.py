@@ -1,0 +1,270 @@
+"""
+How a branch takes over the changes of its parent.
+
+A branch takes over the source changes of its parent up to a point, live and dormant, with
+their anchors, as its own: below the branch point its story can be swiped and shortened like
+that of its parent. The taken changes keep their old numbers for their order, in a table beside
+the log; the log of the branch itself begins with one `branch` per value.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import orjson
+
+from valuetracker.names import ID_LENGTH
+from valuetracker.store.log.links import find_anchors, subject_list, taken_list
+from valuetracker.store.log.replay import Replay, is_live
+from valuetracker.store.log.state_at import chat_instances_at
+from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.entries import (
+    BETWEEN_CHANGES,
+    DERIVED,
+    INSERT_TAKEN,
+    EntryRow,
+    LoggedChange,
+    encode_change,
+)
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.places import PlaceRow
+from valuetracker.store.rows.spaces import SPACES
+from valuetracker.store.story.point import Point
+from valuetracker.store.tx.changes import (
+    AddPlace,
+    Change,
+    ChangeValue,
+    InheritKey,
+    PutCharacter,
+    PutInstance,
+    UpdateQuietly,
+)
+from valuetracker.store.tx.ledger import Ledger
+
+
+async def begin_branch(
+    tx: Ledger, chat: ChatRow, point: Point, checkpoint: str | None = None
+) -> dict[str, str]:
+    """Make a new chat a branch at a point; return the new instance ids by the old."""
+    chat.parent = point.chat.number
+    origin = {"checkpoint": checkpoint, "messageId": point.message_id, "createdAt": tx.now}
+    chat.origin = orjson.dumps(origin).decode()
+    await tx.apply([UpdateQuietly(chat)])
+    return await _take_over(tx, chat, point)
+
+
+async def _take_over(tx: Ledger, chat: ChatRow, point: Point) -> dict[str, str]:
+    """Give a new chat all that belongs to a point; return the new instance ids by the old."""
+    parent = point.chat
+    places = await _take_places(tx, chat, point)
+    takings: list[_Taking] = []
+    for space in SPACES:
+        old = await tx.find_space(parent, space)
+        if old is not None:
+            new = await tx.get_or_create_space(chat, space)
+            takings.append(_Taking(tx, old, new, chat, point, places))
+    ids: dict[str, str] = {}
+    for former in await chat_instances_at(tx, parent, point.moment, in_story=True):
+        record = former.record
+        ids[record["id"]] = await _new_id(tx, record["id"])
+        changes: list[Change] = []
+        if await tx.find_character(record["characterId"]) is None:
+            changes.append(PutCharacter(record["characterId"], None, tx.now, tx.now))
+        changes.append(
+            PutInstance(
+                ids[record["id"]],
+                record["characterId"],
+                chat.number,
+                record["name"],
+                created_at=tx.now,
+                updated_at=tx.now,
+                origin=record["id"],
+            )
+        )
+        await tx.apply(changes)
+        instance = await tx.find_instance(ids[record["id"]])
+        assert instance is not None
+        takings.append(_Taking(tx, former.holder, instance, chat, point, places))
+    for taking in takings:
+        await taking.take()
+    replay = Replay(tx)
+    for taking in takings:
+        await taking.make_values(replay)
+    return ids
+
+
+async def _take_places(tx: Ledger, chat: ChatRow, point: Point) -> dict[int, PlaceRow]:
+    """Copy the places of the parent; return the copies by the numbers of the originals."""
+    head = await tx.load_head()
+    found: dict[int, PlaceRow] = {}
+    for old in (await tx.load_chain(point.chat.number)).places.values():
+        if old.place in point.positions:
+            position = point.positions[old.place]
+            found[old.place] = PlaceRow(
+                head.next_number(), chat.number, old.message_id, old.swipe, old.first_seen,
+                position, old.first_written, hash=old.hash,
+            )  # fmt: skip
+    await tx.apply([AddPlace(place) for place in found.values()])
+    return found
+
+
+async def _new_id(tx: Ledger, old: str) -> str:
+    while True:
+        ending = f"~{secrets.token_hex(4)}"
+        new = old[: ID_LENGTH - len(ending)] + ending
+        if await tx.find_any_instance(new) is None:
+            return new
+
+
+class _Taking:
+    """Takes the changes of one holder of the parent over to one of the branch."""
+
+    def __init__(
+        self,
+        tx: Ledger,
+        old: HolderRow,
+        new: HolderRow,
+        chat: ChatRow,
+        point: Point,
+        places: dict[int, PlaceRow],
+    ) -> None:
+        self._tx = tx
+        self._old = old
+        self._new = new
+        self._chat = chat
+        self._point = point
+        self._places = places
+        # The revision of the last change of each key, in the order of the first.
+        self._last: dict[str, int] = {}
+        # The index of a change in its new entry, by its old entry and index.
+        self._indexes: dict[tuple[int, int], int] = {}
+        self._anchored: set[str] = set()
+        # Entries that do not belong to the point; a restore that does may name one.
+        self._left: dict[int, EntryRow] = {}
+        self._taken: list[EntryRow] = []
+
+    async def take(self) -> None:
+        for log in (taken_list(self._old), subject_list(self._old)):
+            async for chunk in log.oldest_first(self._tx):
+                await find_anchors(self._tx, chunk)
+                for entry in chunk:
+                    if self._point.takes(entry):
+                        self._copy(entry)
+                    else:
+                        self._left[entry.entry] = entry
+        await self._write()
+        await self._tx.apply(
+            [
+                InheritKey(self._new, key, last, key in self._anchored)
+                for key, last in self._last.items()
+            ]
+        )
+
+    async def _write(self) -> None:
+        """Write the taken entries, each naming the one before it."""
+        places = {place.place: place for place in self._places.values()}
+        anchored: dict[int, PlaceRow] = {}
+        for copy in sorted(self._taken, key=_number):
+            copy.prev_of_subject, self._new.last_taken = self._new.last_taken, copy.entry
+            copy.seal()
+            if copy.place is not None and copy.place in places:
+                places[copy.place].entries += 1
+                anchored[copy.place] = places[copy.place]
+        if self._taken:
+            rows: list[HolderRow | PlaceRow] = [self._new, *anchored.values()]
+            await self._tx.apply([UpdateQuietly(row) for row in rows])
+            await self._tx.execute_many(INSERT_TAKEN, self._taken)
+            self._tx.forget_entries()
+
+    def _copy(self, entry: EntryRow) -> None:
+        encoded: list[str] = []
+        for index, change in enumerate(entry.logged):
+            if not change.key:
+                encoded.append(self._encode_shape(change))
+            elif change.op not in DERIVED:
+                self._indexes[entry.entry, index] = len(encoded)
+                encoded.append(self._encode(change))
+                self._last[change.key] = entry.revision
+                if self._point.follows(entry):
+                    self._anchored.add(change.key)
+        place = entry.place
+        if self._point.follows(entry) and place is not None:
+            place = self._places[place].place
+        elif entry.anchor_chat != 0:
+            # It counts as unanchored; its place is in another chat, perhaps a purged one.
+            place = None
+        if encoded:
+            self._take(entry, place, encoded)
+
+    def _take(
+        self, entry: EntryRow, place: int | None, encoded: list[str], counts: bool = True
+    ) -> None:
+        # One that never counts by itself has left the chat at its very beginning.
+        copy = EntryRow(
+            entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place,
+            entry.effect, left_at=int(not counts), dropped=int(not counts),
+            prev_in_log=0, prev_of_subject=0, prev_in_chat=0,
+            changes=BETWEEN_CHANGES.join(encoded),
+        )  # fmt: skip
+        self._taken.append(copy)
+
+    def _take_named(self, number: int) -> None:
+        """Take over a change that a restore names although it does not belong to the point."""
+        entry = self._left.pop(number, None)
+        if entry is not None:
+            encoded: list[str] = []
+            for index, change in enumerate(entry.logged):
+                if change.key and change.op not in DERIVED:
+                    self._indexes[number, index] = len(encoded)
+                    encoded.append(
+                        encode_change(
+                            change.key, change.op, 0, change.ordinal, change.after, change.operand
+                        )
+                    )
+            self._take(entry, None, encoded, counts=False)
+
+    def _encode_shape(self, change: LoggedChange) -> str:
+        """Encode a change of the instance itself, as if it were the instance of the branch."""
+        after = change.after
+        if after is not None:
+            stored = orjson.loads(after)
+            if stored["chat"] == self._point.chat.number:
+                stored["chat"] = self._chat.number
+            stored["id"], stored["origin"] = self._new.id, self._new.origin
+            after = orjson.dumps(stored).decode()
+        return encode_change("", change.op, 0, change.ordinal, after, None)
+
+    def _encode(self, change: LoggedChange) -> str:
+        operand = change.operand
+        if change.op == "restore":
+            for number, _, always in orjson.loads(operand or "[]"):
+                if always:
+                    self._take_named(number)
+            operand = orjson.dumps(
+                [
+                    [number, self._indexes[number, index], always]
+                    for number, index, always in orjson.loads(operand or "[]")
+                    if (number, index) in self._indexes
+                ]
+            ).decode()
+        previous = self._last.get(change.key, 0)
+        return encode_change(change.key, change.op, previous, change.ordinal, change.after, operand)
+
+    async def make_values(self, replay: Replay) -> None:
+        """Set the values the branch begins with, in the order they had in the parent."""
+        found: list[tuple[int, Change]] = []
+        for key, last in self._last.items():
+            replayed = await replay.replay(self._new.number, key, last, is_live)
+            if replayed.value is not None:
+                ordinal = max(source.change.ordinal for source in replayed.sources)
+                found.append((ordinal, ChangeValue(self._new, key, replayed.value, "branch")))
+        found.sort(key=_ordinal)
+        await self._tx.apply([change for _, change in found])
+
+
+def _ordinal(item: tuple[int, Change]) -> int:
+    return item[0]
+
+
+def _number(entry: EntryRow) -> int:
+    return entry.entry

@@ -1,0 +1,41 @@
+"""What a request says beside what it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Anchor:
+    """The place in a chat a change is made at: a message, and one of its swipes."""
+
+    message_id: str
+    swipe: str = "0"
+
+
+@dataclass(slots=True, frozen=True)
+class Context:
+    """The headers of a writing request."""
+
+    actor: str = "extension"
+    anchor: Anchor | None = None
+    # The chat the caller believes to be in, and the session it was given for one.
+    chat_id: str | None = None
+    session: str | None = None
+    # The revision of `If-Match`.
+    expected: int | None = None
+    idempotency_key: str | None = None
+    fingerprint: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it says nothing that a write has to look at."""
+        return (
+            self.anchor is None
+            and self.chat_id is None
+            and self.session is None
+            and self.expected is None
+        )
+
+
+NO_CONTEXT = Context()

@@ -1,0 +1,106 @@
+"""What goes into a group of writes and comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+
+from valuetracker.store.rows.entries import EntryRow
+from valuetracker.store.rows.spaces import Address
+from valuetracker.store.rows.tags import Tag
+from valuetracker.store.tx.context import NO_CONTEXT, Context
+
+
+@dataclass(slots=True)
+class WriteJob:
+    """A writing verb on its way to the group that will run it."""
+
+    verb: Callable[..., Coroutine[Any, Any, Any]]
+    arguments: tuple[Any, ...] = ()
+    context: Context = NO_CONTEXT
+    status: int = 200
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a verb returns to answer with another status; a body of None is left out."""
+
+    status: int
+    body: Any
+
+
+@dataclass(slots=True)
+class Written:
+    """The answer of a writing verb, and the revision its extension is at after it."""
+
+    status: int
+    body: bytes
+    revision: int
+    replayed: bool = False
+    # False if any change of it was stored dormant.
+    live: bool = True
+
+
+class NothingChanged(Exception):
+    """The request registered a new message but changed no value, so it is rolled back."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.answer = body
+
+
+@dataclass(slots=True)
+class Commit:
+    """
+    What a group changed: the revision it reached, the tags it touched, and its log.
+
+    `tags` is None where it is not known what was touched. `revisions` is how many numbers
+    the group has taken.
+    """
+
+    revision: int
+    tags: set[Tag] | None
+    revisions: int = 0
+    entries: list[EntryRow] = field(default_factory=list)
+
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def preloading(loads: Callable[..., tuple[Address, list[str]]]) -> Callable[[Verb], Verb]:
+    """Say which holder and keys a verb loads, so that a group loads them all at once."""
+
+    def mark(verb: Verb) -> Verb:
+        verb.loads = loads  # type: ignore[attr-defined]
+        return verb
+
+    return mark
+
+
+def answering_unchanged(answers: Callable[..., Any]) -> Callable[[Verb], Verb]:
+    """Say which verb answers instead if this one answers a state and is rolled back."""
+
+    def mark(verb: Verb) -> Verb:
+        verb.answers_unchanged = answers  # type: ignore[attr-defined]
+        return verb
+
+    return mark
+
+
+def job_after_rollback(job: WriteJob, rolled_back: NothingChanged) -> WriteJob:
+    """
+    Return the job that answers for one that was rolled back.
+
+    Its own answer stands, unless that was a state: the one it read is not the one that is left.
+    """
+    answers = getattr(job.verb, "answers_unchanged", None)
+    if answers is not None:
+        return WriteJob(answers, job.arguments, job.context, job.status)
+    return WriteJob(_repeat, (rolled_back.answer,), job.context, job.status)
+
+
+async def _repeat(tx: object, body: bytes) -> Any:
+    return orjson.Fragment(body)
