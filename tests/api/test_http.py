@@ -42,9 +42,9 @@ from valuetracker.errors import (
         (["é"], InvalidExtensionId()),
         (["x" * 129], InvalidExtensionId()),
         (["nul"], InvalidExtensionId("nul is the name of a device on Windows.")),
-        (["a", "a"], InvalidExtensionId("The x-extension-id header is there more than once.")),
-        (["a", "b"], InvalidExtensionId("The x-extension-id header is there more than once.")),
-        (["", "a"], InvalidExtensionId("The x-extension-id header is there more than once.")),
+        (["a", "a"], InvalidExtensionId("The x-extension-id header occurs more than once.")),
+        (["a", "b"], InvalidExtensionId("The x-extension-id header occurs more than once.")),
+        (["", "a"], InvalidExtensionId("The x-extension-id header occurs more than once.")),
         (["nobody"], ExtensionNotRegistered("nobody")),
     ],
 )
@@ -69,7 +69,7 @@ def test_two_headers_are_refused_even_if_the_answer_is_known(
 
     answer = client.get("/characters", headers=[("x-extension-id", extension_id)] * 2)
 
-    message = "The x-extension-id header is there more than once."
+    message = "The x-extension-id header occurs more than once."
     assert outcome(answer) == refusal(InvalidExtensionId(message))
 
 

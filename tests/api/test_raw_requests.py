@@ -69,7 +69,7 @@ def test_two_headers_are_two_however_they_are_written(
         shared_server, get(target, b"x-extension-id: " + name, b"X-EXTENSION-ID: " + name)
     )
 
-    message = "The x-extension-id header is there more than once."
+    message = "The x-extension-id header occurs more than once."
     assert outcome(answer) == refusal(InvalidExtensionId(message))
 
 

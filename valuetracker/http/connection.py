@@ -39,11 +39,11 @@ from valuetracker.errors import (
 )
 from valuetracker.http import limits
 from valuetracker.http.answers import Answers
-from valuetracker.http.dispatch import unexpected_failure
 from valuetracker.http.flow_control import FlowControl
 from valuetracker.http.incoming import IncomingRequest
 from valuetracker.http.limits import Wire
 from valuetracker.http.replies import Reply, error_reply
+from valuetracker.http.request_log import unexpected_failure
 from valuetracker.values import BODY_BYTES
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -1,16 +1,16 @@
 """
-`dispatch(request) → Reply`: the whole of HTTP in plain Python over bytes.
+`dispatch(request) → Reply`: the whole way of a request, as plain Python over bytes.
 
-    gate → memory → route → header → path → permission → body → handler (registration, verb) → reply
+    gate → answer cache → router → extension id → path → query → permission → body → handler → reply
 
-Two adapters share it: uvicorn's protocol (see `protocol`) and Starlette (see `app`). Errors
-become answers here and nowhere else.
+All adapters call it: the fast connection (see `connection`) and the ASGI application. Errors
+become answers here and nowhere else. This module knows nothing of sockets or ASGI, and no
+endpoint by name.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
@@ -21,28 +21,31 @@ import orjson
 from valuetracker.errors import TokenInvalid, TokenRequired, Unauthorized, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 from valuetracker.http.call import Call, Document, Service, Stream
+from valuetracker.http.cors import is_preflight, preflight_reply, readable_by
 from valuetracker.http.deflate import Deflated, Packer, accepts_deflate
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.http.gate import Caller, Gate
 from valuetracker.http.replies import (
+    HeaderMap,
     Headers,
     Pieces,
     Reply,
     Request,
-    document,
+    document_headers,
     error_reply,
     json_reply,
     matches,
     not_modified,
     stream_reply,
 )
+from valuetracker.http.request_log import log_failure, log_request, logger, unexpected_failure
 from valuetracker.http.request_parsing import (
-    either_extension,
-    read_body,
-    read_context,
-    read_extension_id,
-    read_path,
-    read_query,
+    choose_extension_id,
+    parse_body,
+    parse_context,
+    parse_extension_id,
+    parse_path,
+    parse_query,
     refuse_repeated,
 )
 from valuetracker.http.router import Router
@@ -51,18 +54,14 @@ from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.jobs import Written
 
-logger = logging.getLogger(__name__)
-
 DEFLATED: Headers = [(b"content-encoding", b"deflate")]
-# Where `/` leads: the only redirect there is.
+# The target of `/`, the only redirect.
 HOME = f"{PREFIX}/docs".encode()
-
-Key = tuple[str, bytes, bytes]
 
 
 @dataclass
 class Dispatcher:
-    """The function and what it needs: the gate, the table, the service, the memory of answers."""
+    """The function `dispatch` and the parts it uses."""
 
     gate: Gate
     router: Router
@@ -74,121 +73,108 @@ class Dispatcher:
         self._packer = Packer()
 
     def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer at once, if it is in memory; else what to await for it."""
+        """Return the answer if it is in the answer cache, otherwise a coroutine that makes it."""
         started = time.perf_counter()
-        headers = request.headers
-        given = dict(headers)
+        headers = dict(request.headers)
         try:
-            if len(given) != len(headers):
-                refuse_repeated(headers)
-            caller = self.gate.admit(given)
+            if len(headers) != len(request.headers):
+                refuse_repeated(request.headers)
+            caller = self.gate.admit(headers)
         except ValueTrackerError as refusal:
-            return self._refuse(request, given, refusal, started)
+            origin = None
+            if isinstance(refusal, Unauthorized):
+                # A page of an allowed origin must be able to read that its token is wrong.
+                origin = self.gate.allowed_origin(headers[b"host"], headers.get(b"origin"))
+            return self._finish(request, error_reply(refusal), started, origin)
         if request.method == "GET":
-            key = (caller.scope, given.get(b"x-extension-id", b""), request.target)
+            key = (caller.scope, headers.get(b"x-extension-id", b""), request.target)
             reply = self.cache.get(key)
             if reply is not None:
-                condition = given.get(b"if-none-match")
-                if condition is not None and matches(reply.etag, condition):
-                    reply = not_modified(reply)
-                return self._finish(request, reply, started, caller)
-        elif request.method == "OPTIONS" and b"access-control-request-method" in given:
-            return self._finish(request, preflight(caller, given), started)
-        return self._answer(request, given, caller, started)
+                if b"if-none-match" in headers:
+                    reply = if_modified(reply, headers)
+                return self._finish(request, reply, started, caller.origin)
+        elif is_preflight(request.method, headers):
+            return self._finish(request, preflight_reply(caller.origin, headers), started, None)
+        return self._answer(request, headers, caller, started)
 
     def admit(self, headers: Headers) -> None:
-        """Refuse whoever would be refused anyway, before a large body is taken from them."""
+        """Raise if a request with these headers would be refused, whatever its body is."""
         refuse_repeated(headers)
         caller = self.gate.admit(dict(headers))
         if caller.needs_token and caller.token is None:
             raise TokenRequired()
 
-    def _refuse(
-        self,
-        request: Request,
-        given: dict[bytes, bytes],
-        refusal: ValueTrackerError,
-        started: float,
-    ) -> Reply:
-        """A page that is let in must be able to read that only its token is not."""
-        caller = None
-        if isinstance(refusal, Unauthorized):
-            caller = Caller(origin=self.gate.allowed_origin(given[b"host"], given.get(b"origin")))
-        return self._finish(request, error_reply(refusal), started, caller)
-
     def _finish(
-        self, request: Request, reply: Reply, started: float, caller: Caller | None = None
+        self, request: Request, reply: Reply, started: float, origin: bytes | None
     ) -> Reply:
-        """What every answer goes through on its way out."""
+        """Return an answer as it is sent to this request, and log it."""
         if request.method == "HEAD":
             reply = reply.without_body()
-        if caller is not None and caller.origin is not None:
-            reply = reply.with_headers(
-                (b"access-control-allow-origin", caller.origin),
-                (b"access-control-expose-headers", EXPOSED),
-                (b"vary", b"Origin"),
-            )
+        if origin is not None:
+            reply = readable_by(origin, reply)
         if logger.isEnabledFor(logging.DEBUG):
             log_request(request, reply, started)
         return reply
 
     async def _answer(
-        self, request: Request, given: dict[bytes, bytes], caller: Caller, started: float
+        self, request: Request, headers: HeaderMap, caller: Caller, started: float
     ) -> Reply:
         try:
-            reply = await self._handle(request, given, caller)
+            reply = await self._handle(request, headers, caller)
             self._failpoint.reach("before_reply")
         except ValueTrackerError as error:
             if error.status >= 500:
-                logger.error(error.message, extra=_failure(error, request))
+                log_failure(error, request)
             reply = error_reply(error)
         except Exception as error:
             reply = error_reply(unexpected_failure(error, request))
-        return self._finish(request, reply, started, caller)
+        return self._finish(request, reply, started, caller.origin)
 
-    async def _handle(self, request: Request, given: dict[bytes, bytes], caller: Caller) -> Reply:
+    async def _handle(self, request: Request, headers: HeaderMap, caller: Caller) -> Reply:
         path, _, query = request.target.partition(b"?")
         if path == b"/" and request.method in ("GET", "HEAD"):
             return json_reply(302, b"", [(b"location", HOME)])
-        found = self.router.find(request.method, path)
-        endpoint = found.endpoint
-        extension_id = read_extension_id(endpoint, given)
+        match = self.router.find(request.method, path)
+        endpoint = match.endpoint
+        extension_id = parse_extension_id(endpoint, headers)
         users = self.service.users
         extensions = users.default
         if caller.user != DEFAULT_USER:
             extensions = await users.acquire(caller.user)
         try:
-            call = Call(self.service, extensions, caller, extension_id, read_path(found))
-            if endpoint.extension == "path":
-                call.extension_id = call.path["extension"]
-            if endpoint.query:
-                call.query = read_query(endpoint.query, query)
-            if endpoint.extension == "either":
-                call.extension_id = either_extension(given, call.query.get("extensionId"))
-            self.gate.permit(caller, endpoint, call.extension_id)
-            call.last_event_id = given.get(b"last-event-id")
-            if endpoint.body:
-                read_body(endpoint, request.body, given, call)
-            if endpoint.writes:
-                call.status = endpoint.status
-                call.context = read_context(endpoint, request, given)
+            call = Call(self.service, extensions, caller, extension_id, parse_path(match))
+            self._complete(call, endpoint, request, headers, query)
             result = await endpoint.handler(call)
-            # It may have waited for long.
+            # A handler may wait for a long time, and the token be revoked meanwhile.
             if not endpoint.changes and not self.gate.still_admits(caller):
                 raise TokenInvalid()
-            return self._reply(endpoint, request, given, call, result)
+            return self._reply(endpoint, request, headers, call, result)
         finally:
             if extensions is not users.default:
                 users.release(extensions)
 
+    def _complete(
+        self, call: Call, endpoint: Endpoint, request: Request, headers: HeaderMap, query: bytes
+    ) -> None:
+        """Check the permission of a call, and parse what it does not have yet."""
+        if endpoint.extension == "path":
+            call.extension_id = call.path["extension"]
+        if endpoint.query:
+            call.query = parse_query(endpoint.query, query)
+        if endpoint.extension == "either":
+            call.extension_id = choose_extension_id(headers, call.query.get("extensionId"))
+        self.gate.permit(call.caller, endpoint, call.extension_id)
+        call.last_event_id = headers.get(b"last-event-id")
+        if endpoint.body:
+            parse_body(endpoint, request.body, headers, call)
+        if endpoint.writes:
+            call.status = endpoint.status
+            call.context = parse_context(endpoint, request, headers)
+
     def _reply(
-        self,
-        endpoint: Endpoint,
-        request: Request,
-        given: dict[bytes, bytes],
-        call: Call,
-        result: Any,
+        self, endpoint: Endpoint, request: Request, headers: HeaderMap, call: Call, result: Any
     ) -> Reply:
+        """Return the answer for what a handler has returned."""
         if isinstance(result, Written):
             extra = [(b"x-revision", b"%d" % result.revision)]
             if result.replayed:
@@ -197,40 +183,52 @@ class Dispatcher:
                 extra.append((b"x-live", b"false"))
             return json_reply(result.status, result.body, extra)
         if isinstance(result, Document):
-            common = document(result.media_type, result.policy)
+            common = document_headers(result.media_type, result.policy)
             return Reply(endpoint.status, common, [], result.body)
         if isinstance(result, Stream):
             pieces: Pieces = result.pieces
             if not call.caller.is_bridge:
-                pieces = Guarded(pieces, self.gate, call.caller)
-            if accepts_deflate(given.get(b"accept-encoding")):
+                pieces = GuardedPieces(pieces, self.gate, call.caller)
+            if accepts_deflate(headers.get(b"accept-encoding")):
                 return stream_reply(Deflated(pieces, self._packer), DEFLATED)
             return stream_reply(pieces)
         body = b"" if endpoint.returns is None else orjson.dumps(result)
         if call.reading is None:
             return json_reply(endpoint.status, body)
+        return self._reading_reply(endpoint, request, headers, call, body)
+
+    def _reading_reply(
+        self, endpoint: Endpoint, request: Request, headers: HeaderMap, call: Call, body: bytes
+    ) -> Reply:
+        """Return the answer to a read, with its ETag, and keep it in the answer cache."""
+        assert call.reading is not None
         extension, reading = call.reading
         etag = f'"{reading.etag}"'.encode() if reading.etag is not None else None
         reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
         reply.etag = etag
-        named = given.get(b"x-extension-id", b"")
+        named = headers.get(b"x-extension-id", b"")
         if (
             request.method == "GET"
             and reading.keepable
-            # A needless header on a route that takes none would make many keys for one answer.
+            # Where the header has no meaning, it must not make many keys for one answer.
             and named == (extension.id.encode() if endpoint.extension == "header" else b"")
         ):
             key = (call.caller.scope, named, request.target)
             size = len(body) + len(named) + len(request.target)
             self.cache.keep(key, reply, size, extension, reading.tags)
-        condition = given.get(b"if-none-match")
-        if condition is not None and matches(etag, condition):
-            return not_modified(reply)
-        return reply
+        return if_modified(reply, headers)
 
 
-class Guarded:
-    """A stream that ends when whoever began it would not be let in any more."""
+def if_modified(reply: Reply, headers: HeaderMap) -> Reply:
+    """Return 304 in place of an answer that the client says it has."""
+    condition = headers.get(b"if-none-match")
+    if condition is not None and matches(reply.etag, condition):
+        return not_modified(reply)
+    return reply
+
+
+class GuardedPieces:
+    """A stream that ends when the gate would no longer admit its caller."""
 
     def __init__(self, pieces: Pieces, gate: Gate, caller: Caller) -> None:
         self._pieces = pieces
@@ -245,64 +243,3 @@ class Guarded:
 
     async def aclose(self) -> None:
         await self._pieces.aclose()
-
-
-# What a page of another origin may send and be shown, once that origin is allowed.
-ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
-ALLOWED_HEADERS = (
-    b"authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, "
-    b"x-actor, x-chat-id, x-extension-id, x-message-id, x-session, x-swipe-id"
-)
-EXPOSED = b"etag, idempotency-replayed, x-live, x-revision"
-PREFLIGHT_SECONDS = b"600"
-
-
-def preflight(caller: Caller, given: dict[bytes, bytes]) -> Reply:
-    """What a browser asks before it lets a page of another origin send a request."""
-    headers: Headers = [(b"vary", b"Origin")]
-    if caller.origin is not None:
-        headers += [
-            (b"access-control-allow-origin", caller.origin),
-            (b"access-control-allow-methods", ALLOWED_METHODS),
-            (b"access-control-allow-headers", ALLOWED_HEADERS),
-            (b"access-control-max-age", PREFLIGHT_SECONDS),
-        ]
-        # A page on the internet asks whether it may reach a machine at home.
-        if given.get(b"access-control-request-private-network") == b"true":
-            headers.append((b"access-control-allow-private-network", b"true"))
-    return json_reply(204, b"", headers)
-
-
-def unexpected_failure(error: Exception, request: Request | None = None) -> ValueTrackerError:
-    """What nobody thought of: all of it is logged, and nothing but a number is answered."""
-    request_id = secrets.token_hex(8)
-    place = _place(request) if request is not None else {}
-    logger.error("unexpected failure", exc_info=error, extra={"requestId": request_id, **place})
-    return ValueTrackerError("Something went wrong.", requestId=request_id)
-
-
-def _failure(error: ValueTrackerError, request: Request) -> dict[str, str]:
-    # The first line says what failed; those after it may quote what was being written, and
-    # so does SQLite, of a text that is none.
-    cause = error.__cause__
-    first = str(cause).partition("\n")[0].partition(" with text ")[0]
-    why = f"{type(cause).__name__}: {first[:200]}" if cause else ""
-    return {"code": error.code, "cause": why, **_place(request)}
-
-
-def _place(request: Request) -> dict[str, str]:
-    path = request.target.partition(b"?")[0]
-    return {"method": request.method[:32], "path": path[:512].decode("latin-1")}
-
-
-def log_request(request: Request, reply: Reply, started: float) -> None:
-    """One line per request, at debug: names of things, never their values."""
-    logger.debug(
-        "request",
-        extra={
-            **_place(request),
-            "status": reply.status,
-            "bytes": len(reply.body),
-            "ms": round((time.perf_counter() - started) * 1000, 3),
-        },
-    )

@@ -1,15 +1,18 @@
 """
-The gate: who may speak, and about what. Every request passes it, whatever adapter it came by.
+The gate: who may call the server, and for what. Every request passes it, by any adapter.
 
-Two questions, asked apart:
+Two questions are asked apart:
 
-- `admit`: who is this? Looks at `Host`, `Origin`, Fetch metadata, the token and the bridge's
-  proof, and nothing else; its answer, a `Caller`, is remembered for requests that say the same.
-- `permit`: may that caller do this? Looks at the row of the route table and the extension.
+- `admit`: who is this? It checks `Host`, `Origin`, Fetch metadata, the token and the secret of
+  the bridge, and nothing else. Its answer, a `Caller`, is kept for requests with the same
+  headers.
+- `permit`: may this caller do this? It checks the row of the route table and the extension.
 
-A browser lets any page send requests to any address, loopback included; what a page cannot
-do is lie about `Origin`, `Host` and `Sec-Fetch-Site`. So those are checked on every method:
-a GET that is answered to a foreign page is a leak, and one to a rebound name is readable.
+A browser lets any page send requests to any address, loopback included. But a page cannot
+forge `Origin`, `Host` and `Sec-Fetch-Site`. So these are checked on every method: a GET that is
+answered to a foreign page leaks data, and with a rebound host name the page can read the answer.
+
+The gate knows nothing of bodies, paths and queries.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from valuetracker.errors import (
 from valuetracker.http.tokens import Token, TokenFile
 from valuetracker.names import DEFAULT_USER, check_user
 
-# What `admit` looks at, in this order.
-LOOKED_AT = (
+# The headers that `admit` checks, in the order of `Credentials`.
+CREDENTIAL_HEADERS = (
     b"host",
     b"origin",
     b"sec-fetch-site",
@@ -45,16 +48,16 @@ LOOKED_AT = (
     b"x-vt-admin",
 )
 Credentials = tuple[bytes | None, ...]
-REMEMBERED = 1_024
+KEPT_CALLERS = 1_024
 
-# `none` is a person who typed the address; `same-origin` our own page.
+# `none`: a person typed the address. `same-origin`: a page of this server.
 OWN_SITE = frozenset({None, b"same-origin", b"none"})
 AUTHORITY = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?\Z")
 LOOPBACK_NAMES = frozenset({b"localhost", b"localhost."})
 
 
 class Purpose(Protocol):
-    """What `permit` asks of a row of the route table."""
+    """The part of a row of the route table that `permit` checks."""
 
     @property
     def access(self) -> str: ...
@@ -64,23 +67,24 @@ class Purpose(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who speaks, as far as it is known."""
+    """Who sends a request, as far as it is known."""
 
     user: str = DEFAULT_USER
     admin: bool = True
-    # What the token says; None where none is needed.
+    # The token that was sent; None if none was.
     token: Token | None = None
-    # Whether tokens are in use here, and this caller is not the bridge.
+    # True if tokens are in use, and this caller is not the bridge.
     needs_token: bool = False
     is_bridge: bool = False
-    # The foreign origin that may read the answer.
+    # The allowed origin of the page that sends it; None for the server's own pages and for
+    # clients that are not pages.
     origin: bytes | None = None
-    # Whose answers in memory this one may be given.
+    # Callers of the same scope may be given the same answers of the answer cache.
     scope: str = DEFAULT_USER
 
 
 class Gate:
-    """What is configured, and whom it lets through."""
+    """Admits callers and permits calls, as the server is configured."""
 
     def __init__(
         self,
@@ -99,13 +103,13 @@ class Gate:
         tokens.refresh()
 
     def refresh(self) -> None:
-        """Hear of tokens that were made or revoked meanwhile."""
+        """Read the tokens again if they have changed."""
         if self._tokens.refresh():
             self._known.clear()
 
-    def admit(self, given: dict[bytes, bytes]) -> Caller:
-        """Who sends these headers, none of which is there twice; raises if nobody may."""
-        get = given.get
+    def admit(self, headers: dict[bytes, bytes]) -> Caller:
+        """Return the caller who sends these headers; raise if nobody may send them."""
+        get = headers.get
         credentials = (
             get(b"host"),
             get(b"origin"),
@@ -117,19 +121,19 @@ class Gate:
         )
         caller = self._known.get(credentials)
         if caller is None:
-            caller = self._examine(*credentials)
-            if len(self._known) >= REMEMBERED:
+            caller = self._identify(*credentials)
+            if len(self._known) >= KEPT_CALLERS:
                 self._known.clear()
             self._known[credentials] = caller
         return caller
 
     def still_admits(self, caller: Caller) -> bool:
-        """Whether whoever was let in when an answer began still would be."""
+        """Return True if a caller who was admitted before would be admitted now."""
         if caller.token is None:
             return caller.is_bridge or caller.needs_token or not self._tokens_needed
         return self._tokens.has(caller.token)
 
-    def _examine(
+    def _identify(
         self,
         host: bytes | None,
         origin: bytes | None,
@@ -140,7 +144,7 @@ class Gate:
         admin: bytes | None,
     ) -> Caller:
         if self._is_bridge(secret):
-            # It has looked at host and origin itself, where the browser's are known.
+            # The bridge has checked host and origin itself: it knows those of the browser.
             handle = DEFAULT_USER if user is None else check_user(user.decode("latin-1"))
             return Caller(handle, admin == b"true", is_bridge=True, scope=handle)
         self._check_host(host)
@@ -178,12 +182,12 @@ class Gate:
             address = ipaddress.ip_address(name.strip(b"[]").decode("ascii"))
         except ValueError:
             raise HostNotAllowed() from None
-        # An address mapped into IPv6 is not loopback, whatever it is mapped from.
+        # An IPv4 address mapped into IPv6 does not count as loopback.
         if not address.is_loopback or getattr(address, "ipv4_mapped", None):
             raise HostNotAllowed()
 
     def allowed_origin(self, host: bytes | None, origin: bytes | None) -> bytes | None:
-        """The foreign origin that may read the answer; None is our own, or no page at all."""
+        """Return the origin if it is an allowed one, None if it is the server's own or absent."""
         if origin is None:
             return None
         scheme, separator, authority = origin.lower().partition(b"://")
@@ -205,7 +209,7 @@ class Gate:
         return token
 
     def permit(self, caller: Caller, purpose: Purpose, extension_id: str) -> None:
-        """Refuse what this caller may not do; the names are those of `Endpoint.access`."""
+        """Raise if this caller may not do this; `Endpoint.access` explains the names."""
         access = purpose.access
         if (
             access == "admin"

@@ -1,8 +1,8 @@
 """
-A request as it came and an answer as it goes out, for every adapter the same.
+Requests as they were received and answers as they are sent, the same for every adapter.
 
-The headers that all answers carry are set here, where answers are built: there is no
-middleware they could miss.
+The headers of all answers are set here, where answers are made: an answer to an unexpected
+failure has them, too. This module knows nothing of sockets, routes or the store.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ import orjson
 
 from valuetracker.errors import MethodNotAllowed, Unauthorized, ValueTrackerError
 
+# Headers as they were received, names in lower case; and by name, once none occurs twice.
 Headers = list[tuple[bytes, bytes]]
+HeaderMap = dict[bytes, bytes]
 
 JSON = b"application/json"
 STATUS_LINES = {
     each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
 }
 
-# Answers are data for programs: nothing in them may run, be framed, or be taken for
-# something else by a browser that was led here.
+# Answers are data for programs. A browser that opens one must not run it, show it in a frame,
+# or guess another type for it.
 GUARDS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -37,7 +39,7 @@ NO_STORE = (b"cache-control", b"no-store")
 
 
 class Common:
-    """Headers that many answers share, in the two forms adapters want."""
+    """Headers that many answers share: as a list for ASGI, as bytes for the fast connection."""
 
     def __init__(self, *headers: tuple[bytes, bytes]) -> None:
         self.headers: Headers = [*headers, *GUARDS]
@@ -49,7 +51,7 @@ def header_block(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 PLAIN = Common(NO_STORE, NOTHING_RUNS)
-# `no-transform`: a proxy that compresses would keep events back until it has enough.
+# `no-transform`: a proxy that compresses would delay events until it has enough of them.
 EVENTS = Common(
     (b"cache-control", b"no-cache, no-transform"),
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -61,14 +63,14 @@ JSON_DOCUMENT = Common(NO_STORE, (b"content-type", JSON), NOTHING_RUNS)
 
 
 @lru_cache(maxsize=16)
-def document(media_type: str, policy: str | None) -> Common:
-    """A document that is not an answer in JSON; a page has a policy of its own."""
+def document_headers(media_type: str, policy: str | None) -> Common:
+    """Return the headers of a document; a page has a policy of its own."""
     guard = (NOTHING_RUNS[0], policy.encode()) if policy else NOTHING_RUNS
     return Common(NO_STORE, (b"content-type", media_type.encode()), guard)
 
 
 class Request(NamedTuple):
-    """A request as it came: the raw target, lower-case header names, the whole body."""
+    """One request: the raw target, header names in lower case, the whole body."""
 
     method: str
     target: bytes
@@ -77,7 +79,7 @@ class Request(NamedTuple):
 
 
 class Pieces(Protocol):
-    """A body that comes in pieces; whoever is given one closes it."""
+    """A body in pieces. Whoever reads it must close it."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
@@ -85,18 +87,18 @@ class Pieces(Protocol):
 
 @dataclass(slots=True)
 class Reply:
-    """An answer as it goes out: a body, or pieces for as long as somebody listens."""
+    """One answer: a whole body, or pieces until the client leaves."""
 
     status: int
     common: Common
-    # Its own headers, beside the common ones and the length.
+    # Headers of this answer alone, beside the common ones and the length.
     extra: Headers
     body: bytes = b""
     etag: bytes | None = None
     pieces: Pieces | None = None
-    # How long the body would be, where it is not sent: an answer to HEAD.
+    # In an answer to HEAD: the length of the body that is not sent.
     length: int | None = None
-    # The status line and headers as bytes, once an adapter has made them.
+    # The status line and headers as bytes, once they have been made.
     _head: bytes | None = None
 
     @property
@@ -105,7 +107,7 @@ class Reply:
 
     @property
     def head(self) -> bytes:
-        """The status line and headers; finished answers are sent often, so it is kept."""
+        """The status line and headers; kept, because a cached answer is sent many times."""
         if self._head is None:
             parts = [STATUS_LINES[self.status], self.common.block]
             for each in self._length():
@@ -116,7 +118,7 @@ class Reply:
         return self._head
 
     def _length(self) -> Headers:
-        # A 204 or a 304 has no body, and a stream does not know.
+        # A 204 or a 304 has no body, and the length of a stream is unknown.
         if self.status in (204, 304) or self.pieces is not None:
             return []
         length = len(self.body) if self.length is None else self.length
@@ -130,7 +132,7 @@ class Reply:
 
 
 def json_reply(status: int, body: bytes, extra: Headers | None = None) -> Reply:
-    # A 204 has no body, and no type.
+    # A 204 has no body, so it has no type.
     common = JSON_DOCUMENT if status != 204 else PLAIN
     return Reply(status, common, extra or [], body)
 
@@ -145,7 +147,7 @@ def not_modified(reply: Reply) -> Reply:
 
 
 def matches(etag: bytes | None, condition: bytes) -> bool:
-    """Whether an `If-None-Match` names the state the answer is of."""
+    """Return True if an `If-None-Match` header names this ETag."""
     if etag is None:
         return False
     named = [each.strip().removeprefix(b"W/") for each in condition.split(b",")]

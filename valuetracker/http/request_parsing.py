@@ -1,8 +1,8 @@
 """
-What a request says: its headers, path, query and body, read strictly.
+Parsing of requests: headers, path, query and body become the parts of a `Call`.
 
-Each piece is parsed by its kind (see `endpoints`); what is malformed is refused here,
-before any handler runs.
+Each part is parsed by its kind (see `kinds`). A malformed part is refused here, before any
+handler runs. This module knows nothing of sockets, of who calls, or of what handlers do.
 """
 
 from __future__ import annotations
@@ -26,92 +26,86 @@ from valuetracker.errors import (
 )
 from valuetracker.http.call import Call
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
-from valuetracker.http.gate import LOOKED_AT
+from valuetracker.http.gate import CREDENTIAL_HEADERS
 from valuetracker.http.kinds import PATH_KINDS, check_key_count
-from valuetracker.http.replies import Headers, Request
+from valuetracker.http.replies import HeaderMap, Headers, Request
 from valuetracker.http.router import Match, decode
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.store.tx.context import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse
 
-# What a media type may be for the body to be read as JSON; parameters come after it.
+# The context of a write: who makes it, where in which chat, and under which conditions.
+CONTEXT_HEADERS = frozenset(
+    {
+        b"if-match",
+        b"idempotency-key",
+        b"x-actor",
+        b"x-chat-id",
+        b"x-session",
+        b"x-message-id",
+        b"x-swipe-id",
+    }
+)
+# All headers of the API that a client sets. A page of an allowed origin may send these.
+CLIENT_HEADERS = CONTEXT_HEADERS | {
+    b"authorization",
+    b"content-type",
+    b"if-none-match",
+    b"last-event-id",
+    b"x-extension-id",
+}
+# Headers that may occur once: which of two should be obeyed?
+UNIQUE_HEADERS = CLIENT_HEADERS | {b"content-encoding", *CREDENTIAL_HEADERS}
+# Two requests with one idempotency key are the same request if these are equal, too.
+FINGERPRINT_HEADERS = (b"content-type", b"x-actor", b"x-chat-id", b"x-message-id", b"x-swipe-id")
+
+# Media types of JSON; parameters follow after a semicolon.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 CHARSET = re.compile(rb'charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
-
-# The headers that mean something; any of them twice means nothing certain.
-MEANINGFUL = frozenset(
-    {
-        b"x-extension-id",
-        b"if-none-match",
-        b"last-event-id",
-        b"if-match",
-        b"idempotency-key",
-        b"x-actor",
-        b"x-chat-id",
-        b"x-session",
-        b"x-message-id",
-        b"x-swipe-id",
-        b"content-type",
-        b"content-encoding",
-        *LOOKED_AT,
-    }
-)
-# Those that say more of a write than what it asks for.
-CONTEXT = frozenset(
-    {
-        b"if-match",
-        b"idempotency-key",
-        b"x-actor",
-        b"x-chat-id",
-        b"x-session",
-        b"x-message-id",
-        b"x-swipe-id",
-    }
-)
 IF_MATCH = re.compile(rb'"([0-9]{1,18})"\Z')
 ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
-Given = dict[bytes, bytes]
+# Headers
 
 
 def refuse_repeated(headers: Headers) -> None:
-    """Refuse a header that means something and is there twice; others may be."""
-    seen: set[bytes] = set()
+    """Raise if a header occurs twice that may occur once."""
+    found: set[bytes] = set()
     for name, _ in headers:
-        if name in seen and name in MEANINGFUL:
+        if name in found and name in UNIQUE_HEADERS:
             if name == b"x-extension-id":
-                raise InvalidExtensionId("The x-extension-id header is there more than once.")
+                raise InvalidExtensionId("The x-extension-id header occurs more than once.")
             if name == b"host":
-                raise InvalidHost("The Host header is there more than once.")
-            raise InvalidHeader(f"The {name.decode('ascii')} header is there twice.")
-        seen.add(name)
+                raise InvalidHost("The Host header occurs more than once.")
+            raise InvalidHeader(f"The {name.decode('ascii')} header occurs more than once.")
+        found.add(name)
 
 
-def read_context(endpoint: Endpoint, request: Request, given: Given) -> Context:
-    """What a writing request says in its headers."""
-    if CONTEXT.isdisjoint(given):
+def parse_context(endpoint: Endpoint, request: Request, headers: HeaderMap) -> Context:
+    """Return the context of a write, from the headers of its request."""
+    if CONTEXT_HEADERS.isdisjoint(headers):
         return NO_CONTEXT
-    message_id = _header_text(given, "x-message-id")
-    swipe = _header_text(given, "x-swipe-id")
-    key = _header_text(given, "idempotency-key")
-    actor = given.get(b"x-actor", b"extension").decode("latin-1")
+    message_id = _parse_text_header(headers, "x-message-id")
+    swipe = _parse_text_header(headers, "x-swipe-id")
+    key = _parse_text_header(headers, "idempotency-key")
+    actor = headers.get(b"x-actor", b"extension").decode("latin-1")
     if not ACTOR.match(actor):
         raise InvalidHeader("x-actor must be 1 to 64 letters, digits, `_`, `.` or `-`.")
     return Context(
         actor,
         Anchor(message_id, swipe or "0") if message_id is not None else None,
-        _header_text(given, "x-chat-id"),
-        _header_text(given, "x-session"),
-        _expected(endpoint, given.get(b"if-match")),
+        _parse_text_header(headers, "x-chat-id"),
+        _parse_text_header(headers, "x-session"),
+        _parse_if_match(endpoint, headers.get(b"if-match")),
         key,
-        _fingerprint(request, given) if key is not None else "",
+        _fingerprint(request, headers) if key is not None else "",
     )
 
 
-def _header_text(given: Given, name: str) -> str | None:
-    """A header that carries any text, percent-encoded like a path segment."""
-    raw = given.get(name.encode())
+def _parse_text_header(headers: HeaderMap, name: str) -> str | None:
+    """Return the text of a header that is percent-encoded like a path segment."""
+    raw = headers.get(name.encode())
     if raw is None:
         return None
     text = decode(raw)
@@ -126,11 +120,11 @@ def _header_text(given: Given, name: str) -> str | None:
         raise InvalidHeader(error.message) from None
 
 
-def _expected(endpoint: Endpoint, condition: bytes | None) -> int | None:
+def _parse_if_match(endpoint: Endpoint, condition: bytes | None) -> int | None:
     if condition is None:
         return None
     if not endpoint.conditional:
-        raise InvalidHeader("If-Match cannot guard this request.")
+        raise InvalidHeader("This request does not support If-Match.")
     match = IF_MATCH.match(condition)
     if match is None:
         raise InvalidHeader(
@@ -140,90 +134,99 @@ def _expected(endpoint: Endpoint, condition: bytes | None) -> int | None:
     return int(match[1])
 
 
-def _fingerprint(request: Request, given: Given) -> str:
-    """What makes two requests the same request."""
+def _fingerprint(request: Request, headers: HeaderMap) -> str:
+    """Return a digest of all that makes two requests the same request."""
     digest = hashlib.sha256()
-    named = (b"content-type", b"x-actor", b"x-chat-id", b"x-message-id", b"x-swipe-id")
-    for part in (request.method.encode(), *(given.get(name, b"") for name in named)):
+    values = (headers.get(name, b"") for name in FINGERPRINT_HEADERS)
+    for part in (request.method.encode(), *values):
         digest.update(part + b"\0")
     digest.update(request.target + b"\0" + request.body)
     return digest.hexdigest()
 
 
-def read_extension_id(endpoint: Endpoint, given: Given) -> str:
+# The extension id
+
+
+def parse_extension_id(endpoint: Endpoint, headers: HeaderMap) -> str:
+    """Return the extension id of the header; empty if the endpoint takes it from elsewhere."""
     if endpoint.extension not in ("header", "optional"):
         return ""
-    found = given.get(b"x-extension-id")
-    if not found:
+    value = headers.get(b"x-extension-id")
+    if not value:
         if endpoint.extension == "optional":
             return ""
         raise ExtensionIdRequired()
-    return _extension_id(found)
+    return _check_extension_id(value)
 
 
 @lru_cache(maxsize=1_024)
-def _extension_id(header: bytes) -> str:
-    return check_extension_id(header.decode("latin-1"))
+def _check_extension_id(value: bytes) -> str:
+    return check_extension_id(value.decode("latin-1"))
 
 
-def either_extension(given: Given, query: str | None) -> str:
-    """The extension from the header or from the query, for those who cannot set headers."""
-    header = given.get(b"x-extension-id", b"").decode("latin-1")
-    if header and query and header != query:
+def choose_extension_id(headers: HeaderMap, parameter: str | None) -> str:
+    """Return the extension id of the header or of the query, for clients without headers."""
+    header = headers.get(b"x-extension-id", b"").decode("latin-1")
+    if header and parameter and header != parameter:
         raise InvalidExtensionId("The header and the query name different extensions.")
-    found = header or query
-    if not found:
+    extension_id = header or parameter
+    if not extension_id:
         raise ExtensionIdRequired()
-    return check_extension_id(found)
+    return check_extension_id(extension_id)
 
 
-def read_path(found: Match) -> dict[str, str]:
-    # Clients ask for the same few paths again and again.
-    if found.path is None:
+# Path and query
+
+
+def parse_path(match: Match) -> dict[str, str]:
+    # The router keeps the match of a path, and with it the parsed parameters.
+    if match.path is None:
         path: dict[str, str] = {}
-        for name, text in found.raw.items():
+        for name, text in match.raw.items():
             if text is None:
                 raise InvalidPath()
             path[name] = PATH_KINDS[name].parse(text)
-        found.path = path
-    return found.path
+        match.path = path
+    return match.path
 
 
-def read_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
-    given: dict[str, str] = {}
+def parse_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
+    texts: dict[str, str] = {}
     for pair in query.split(b"&"):
         if pair:
-            name, value = (decode(piece.replace(b"+", b" ")) for piece in _pair(pair))
+            raw_name, _, raw_value = pair.replace(b"+", b" ").partition(b"=")
+            name, value = decode(raw_name), decode(raw_value)
             if name is None or value is None:
                 raise InvalidQuery("The query holds a malformed escape or bytes not in UTF-8.")
-            if name in given:
+            if name in texts:
                 raise InvalidQuery(f"The query names {name[:64]} more than once.")
-            given[name] = value
+            texts[name] = value
     for each in fields:
-        if each.required and each.name not in given:
+        if each.required and each.name not in texts:
             raise InvalidQuery(f"`{each.name}` is required in the query.")
-    # Parameters nobody knows are let be: pages add some to get around caches.
-    return {each.name: _parameter(each, given[each.name]) for each in fields if each.name in given}
+    # Unknown parameters are ignored: pages add some to avoid caches.
+    return {
+        each.name: _parse_parameter(each, texts[each.name]) for each in fields if each.name in texts
+    }
 
 
-def _parameter(field: Field, text: str) -> Any:
+def _parse_parameter(field: Field, text: str) -> Any:
     try:
         return field.kind.parse(text)
     except (InvalidAt, InvalidQuery) as refusal:
-        # Others say themselves what they are about.
+        # Messages of other errors name the parameter themselves.
         refusal.message = f"`{field.name}`: {refusal.message}"
         raise
 
 
-def _pair(pair: bytes) -> tuple[bytes, bytes]:
-    name, _, value = pair.partition(b"=")
-    return name, value
+# The body
 
 
-def read_body(endpoint: Endpoint, body: bytes, given: Given, call: Call) -> None:
+def parse_body(endpoint: Endpoint, body: bytes, headers: HeaderMap, call: Call) -> None:
+    """Parse a body into `body`, `values` or `document` of the call, as the endpoint says."""
     if endpoint.body_optional and not body:
         return
-    call.media_type = _check_media_type(given)
+    call.media_type = _check_media_type(headers)
     document = parse(body)
     if isinstance(endpoint.body, AnyDocument):
         call.document = document
@@ -243,11 +246,11 @@ def read_body(endpoint: Endpoint, body: bytes, given: Given, call: Call) -> None
         call.body[each.name] = None if value is None and each.nullable else each.kind.parse(value)
 
 
-def _check_media_type(given: Given) -> str:
-    """The media type of a body that can be read; none at all counts as JSON."""
-    if given.get(b"content-encoding", b"identity").lower() != b"identity":
-        raise UnsupportedMediaType("Compressed bodies are not taken.")
-    return _parse_media_type(given.get(b"content-type", b"application/json"))
+def _check_media_type(headers: HeaderMap) -> str:
+    """Return the media type of the body, which is JSON if no header says it."""
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise UnsupportedMediaType("Compressed bodies are not supported.")
+    return _parse_media_type(headers.get(b"content-type", b"application/json"))
 
 
 @lru_cache(maxsize=64)
