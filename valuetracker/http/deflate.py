@@ -1,14 +1,17 @@
 """
-Streams that are sent deflated, with what goes to many of them packed once.
+Compressed streams, in which a piece that goes to many readers is compressed once.
 
-Whoever asks for it (every browser does) is sent a stream with `Content-Encoding: deflate`: a
-feed says much the same again and again, and packs to a fifteenth. Such a stream is made of blocks.
-Blocks that refer to nothing before them can stand in any stream, so a piece that hundreds of
-readers are given in the same moment is packed once. What costs, with many readers, is copying
-bytes to their sockets.
+A client that accepts it (every browser does) is sent a stream with `Content-Encoding: deflate`:
+a feed repeats much the same text, and becomes fifteen times smaller. Such a stream consists of
+blocks. Blocks that refer to nothing before them can be part of any stream, so a piece that
+hundreds of readers are sent at the same moment is compressed once. With many readers the
+remaining cost is copying bytes to their sockets.
 
-Why not gzip, which is better known: its end holds a checksum (CRC-32) of all that was sent, and
-those of two pieces cannot be put together as cheaply as deflate's (Adler-32, RFC 1950).
+Why not gzip, which is better known: a gzip stream ends with a checksum (CRC-32) of all its
+content, and the checksums of two pieces cannot be combined as cheaply as those of deflate
+(Adler-32, RFC 1950).
+
+This module knows nothing of events or requests.
 """
 
 from __future__ import annotations
@@ -19,22 +22,22 @@ from typing import NamedTuple
 
 from valuetracker.http.replies import Pieces
 
-# What every stream begins with, and the empty block it ends with, before its checksum.
+# The first bytes of every stream, and the empty block at its end, before the checksum.
 BEGINNING = b"\x78\x01"
 END = b"\x03\x00"
 BEGINNING_CHECKSUM = 1
 ADLER_BASE = 65_521
 
-# Below zero says: no beginning and no end. A window of 4 KB packs events nearly as well as a
-# large one, whose memory would have to be cleared for every piece.
+# Negative: without the first and the last bytes of a stream. A window of 4 KB compresses events
+# nearly as well as a large one, whose memory would have to be cleared for every piece.
 WINDOW_BITS = -12
 MEMORY_LEVEL = 6
-# How many bytes of pieces are remembered with what they packed to.
+# Bytes of pieces that are kept together with their compressed form.
 KEPT_BYTES = 4 * 1024 * 1024
 
 
 class Packed(NamedTuple):
-    """One piece as blocks, with the checksum and the length of what is in it."""
+    """One piece as compressed blocks, with the checksum and the length of its content."""
 
     blocks: bytes
     checksum: int
@@ -42,10 +45,10 @@ class Packed(NamedTuple):
 
 
 class Packer:
-    """Packs pieces; one that it was given just before, it has ready."""
+    """Compresses pieces, each of them once."""
 
     def __init__(self) -> None:
-        # By the identity of the piece, which is held here so that no other can get it.
+        # By the identity of the piece. The piece is kept, so that no other gets its identity.
         self._kept: dict[int, tuple[bytes, Packed]] = {}
         self._kept_bytes = 0
 
@@ -65,13 +68,13 @@ class Packer:
 
 def pack(piece: bytes) -> Packed:
     compressor = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
-    # A full flush ends the piece on a whole byte and lets nothing later refer to it.
+    # A full flush ends the piece on a whole byte, and nothing later can refer to it.
     blocks = compressor.compress(piece) + compressor.flush(zlib.Z_FULL_FLUSH)
     return Packed(blocks, zlib.adler32(piece), len(piece))
 
 
 def combine(first: int, second: int, second_length: int) -> int:
-    """The checksum of two texts, one after the other, from the checksum of each."""
+    """Return the checksum of two texts in a row, from the checksum of each."""
     low, high = first & 0xFFFF, first >> 16
     length = second_length % ADLER_BASE
     high += length * low + (second >> 16) - length
@@ -80,7 +83,7 @@ def combine(first: int, second: int, second_length: int) -> int:
 
 
 class Deflated:
-    """Pieces as they are sent to one who reads deflate."""
+    """The pieces of a stream, compressed for one reader."""
 
     def __init__(self, pieces: Pieces, packer: Packer) -> None:
         self._pieces = pieces
@@ -100,7 +103,7 @@ class Deflated:
 
 
 def accepts_deflate(accept_encoding: bytes | None) -> bool:
-    """Whether a client says that it reads deflate; what it likes best does not matter."""
+    """Return True if a client accepts deflate, even if it prefers something else."""
     for each in (accept_encoding or b"").lower().split(b","):
         name, _, weight = each.partition(b";")
         if name.strip() == b"deflate":

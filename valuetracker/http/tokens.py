@@ -1,10 +1,10 @@
 """
-Tokens: who may do what, for a server that others can reach.
+Tokens: who may do what, on a server that others can reach.
 
-They lie in `<data-dir>/.tokens.json`, readable by the owner alone and hashed: whoever reads
-the file cannot speak with them. A token is long and random, so one round of SHA-256 is
-enough; there is nothing to guess. The command line writes the file while a server runs, and
-the server notices.
+They are kept in `<data-dir>/.tokens.json`, which only the owner can read, and as hashes: the
+file is no help to somebody who wants to use a token. A token is long and random, so nobody can
+guess it, and one round of SHA-256 is enough. The command line changes the file while a server
+runs, and the server notices. This module knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True)
 class Token:
-    """One token as it is kept: what it may do, and the hash of its secret half."""
+    """One token as it is kept: what it may do, and its hash."""
 
     id: str
     name: str
@@ -46,14 +46,14 @@ class Token:
     created_at: str = ""
 
     def __post_init__(self) -> None:
-        """Whoever edits the file by hand must not let somebody in by a slip."""
+        """Check the types: a mistake in a file edited by hand must not let anybody in."""
         texts = (self.id, self.name, self.digest, self.created_at, *self.extensions)
         if not all(isinstance(each, str) for each in texts):
-            raise TypeError("an id, a name, a digest, a time or an extension is no text")
+            raise TypeError("id, name, digest, created_at and extensions must be strings")
         if not isinstance(self.read_others, bool) or not isinstance(self.admin, bool):
             raise TypeError("`read_others` and `admin` must be true or false")
         if not ID.match(self.id) or not DIGEST.match(self.digest):
-            raise ValueError("an id or a digest is none")
+            raise ValueError("invalid id or digest")
 
 
 class TokenFile:
@@ -61,46 +61,46 @@ class TokenFile:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
-        self._seen: tuple[int, ...] | None = None
+        self._version: tuple[int, ...] | None = None
         self._tokens: dict[str, Token] = {}
-        # Stays so when the last one is revoked, or the file is taken away or damaged: none of
-        # these is meant to let everybody in. A server that is started anew begins anew.
+        # Stays True when the last token is revoked, or the file is removed or damaged: none of
+        # these is meant to let everybody in. A restart begins anew.
         self.in_use = False
 
-    # What the server asks
+    # For the server
 
     def refresh(self) -> bool:
-        """Look whether the file has changed, and read it if so; whether it had."""
+        """Read the file if it has changed, and return True if it had."""
         try:
             found = os.stat(self._path)
-            seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+            version = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
         except FileNotFoundError:
-            seen = None
+            version = None
         except OSError:
             return False
-        if seen == self._seen:
+        if version == self._version:
             return False
         try:
             self._tokens = self._read()
             self.in_use = self.in_use or bool(self._tokens)
         except StartupError:
-            # Nobody is let in by a file that says nothing.
+            # A damaged file admits nobody.
             self._tokens, self.in_use = {}, True
-        self._seen = seen
+        self._version = version
         return True
 
     def find(self, text: str) -> Token | None:
         match = TOKEN.match(text)
         token = self._tokens.get(match[1]) if match else None
-        # Compared even if there is none, so that both take as long.
+        # Compare even if there is no such token, so that both cases take as long.
         expected = token.digest if token is not None else "0" * 64
         return token if hmac.compare_digest(_digest(text), expected) else None
 
     def has(self, token: Token) -> bool:
-        """Whether it has not been revoked since."""
+        """Return True if the token has not been revoked."""
         return self._tokens.get(token.id) == token
 
-    # What the command line does
+    # For the command line
 
     def load(self) -> list[Token]:
         return list(self._read().values())
@@ -108,7 +108,7 @@ class TokenFile:
     def create(
         self, name: str, extensions: tuple[str, ...], read_others: bool, admin: bool
     ) -> tuple[Token, str]:
-        """A new token, and the text that is shown once and kept nowhere."""
+        """Return a new token, and its text, which is shown once and kept nowhere."""
         check_printable(name)
         for each in extensions:
             check_extension_id(each)
@@ -120,7 +120,7 @@ class TokenFile:
         return token, text
 
     def revoke(self, id: str) -> bool:
-        """Take one back; whether there was such a token."""
+        """Revoke a token, and return True if there was one."""
         with self._locked():
             tokens = self.load()
             left = [each for each in tokens if each.id != id]
@@ -156,7 +156,7 @@ class TokenFile:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise TypeError("this must be a list")
+        raise TypeError("the tokens and their extensions must be lists")
     return value
 
 
