@@ -44,7 +44,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Service:
-    """What handlers may need beside the extension they are about."""
+    """The parts of the server that handlers use beside their extension."""
 
     settings: Settings
     users: Users

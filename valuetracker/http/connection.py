@@ -50,7 +50,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Phase(Enum):
-    """What the receiving side waits for."""
+    """The phases of the receiving side, by what it waits for."""
 
     IDLE = "the next request"
     HEADERS = "the rest of the headers"

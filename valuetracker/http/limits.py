@@ -65,7 +65,7 @@ def chunk_overhead(received: int) -> int:
 
 
 class Wire:
-    """What all connections of one server share."""
+    """The state that all connections of one server share."""
 
     def __init__(self, connections: int, body_bytes: int) -> None:
         # The largest number of connections.
