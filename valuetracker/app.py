@@ -65,7 +65,7 @@ def create_engine(settings: Settings) -> Engine:
     if settings.database:
         raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
-    return SQLiteEngine(directory, work=ledgers, readers=settings.readers)
+    return SQLiteEngine(directory, ledgers, readers=settings.readers)
 
 
 def retention(settings: Settings) -> list[Keep]:

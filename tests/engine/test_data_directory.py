@@ -36,43 +36,43 @@ def directory(tmp_path: Path) -> DataDirectory:
 def test_holding_makes_the_directory_for_its_owner_alone(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "not" / "there" / "yet")
 
-    directory.hold()
+    directory.lock()
 
     assert mode(directory.path) == 0o700
     assert mode(directory.path / ".lock") == 0o600
     assert mode(directory.path / ".pid") == 0o600
-    directory.release()
+    directory.unlock()
 
 
 def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
-    first.hold()
+    first.lock()
 
     with pytest.raises(DataDirectoryInUse, match=rf"\(pid {os.getpid()}\)") as caught:
-        second.hold()
+        second.lock()
 
     assert caught.value.exit_code == 3
     assert caught.value.hint is not None
-    first.release()
+    first.unlock()
 
 
 def test_holding_again_does_nothing_and_releasing_lets_the_next_one_in(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
-    first.hold()
-    first.hold()
+    first.lock()
+    first.lock()
 
-    first.release()
+    first.unlock()
 
     assert not (tmp_path / ".pid").exists()
-    second.hold()
-    second.release()
+    second.lock()
+    second.unlock()
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal, sys\n"
         "from valuetracker.engine.data_directory import DataDirectory\n"
-        "DataDirectory(pathlib.Path(sys.argv[1])).hold()\n"
+        "DataDirectory(pathlib.Path(sys.argv[1])).lock()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=60)
@@ -80,17 +80,17 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     assert (tmp_path / ".pid").exists()
 
     directory = DataDirectory(tmp_path)
-    directory.hold()
+    directory.lock()
 
     assert (tmp_path / ".pid").read_text() == str(os.getpid())
-    directory.release()
+    directory.unlock()
 
 
 def test_a_path_that_is_a_file_cannot_be_held(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("words")
 
     with pytest.raises(StartupError, match="cannot be used"):
-        DataDirectory(tmp_path / "file").hold()
+        DataDirectory(tmp_path / "file").lock()
 
     assert (tmp_path / "file").read_text() == "words"
 
@@ -100,11 +100,11 @@ def test_what_was_never_finished_is_removed(tmp_path: Path) -> None:
     (tmp_path / "whole.db").write_text("a database")
     directory = DataDirectory(tmp_path)
 
-    directory.hold()
+    directory.lock()
 
     assert not (tmp_path / ".new-0123").exists()
     assert (tmp_path / "whole.db").exists()
-    directory.release()
+    directory.unlock()
 
 
 @pytest.mark.parametrize("names", [[], [".gitignore"], [".registry.db", "demo.db", "notes.txt"]])
@@ -116,10 +116,10 @@ def test_a_directory_that_is_ours_is_closed_to_others(tmp_path: Path, names: lis
         (path / name).touch()
     directory = DataDirectory(path)
 
-    directory.hold()
+    directory.lock()
 
     assert mode(path) == 0o700
-    directory.release()
+    directory.unlock()
 
 
 def test_a_directory_of_others_is_left_as_it_is_and_said_so(
@@ -132,13 +132,13 @@ def test_a_directory_of_others_is_left_as_it_is_and_said_so(
     directory = DataDirectory(path)
 
     with caplog.at_level(logging.WARNING):
-        directory.hold()
+        directory.lock()
 
     assert mode(path) == 0o755
     assert [record.message for record in caplog.records] == [
         "the data directory is readable by others"
     ]
-    directory.release()
+    directory.unlock()
 
 
 # Finding places in it

@@ -117,5 +117,5 @@ async def test_a_failed_start_lets_go_of_the_directory(
         await engine.start(AT)
 
     directory = DataDirectory(tmp_path)
-    directory.hold()
-    directory.release()
+    directory.lock()
+    directory.unlock()

@@ -89,7 +89,7 @@ def serve(**given: Any) -> None:
     try:
         engine = create_engine(settings)
         # Before anything else: a second server must not get as far as the port.
-        engine.hold()
+        engine.lock()
         app = create_app(engine, settings)
         Server(app, settings, listen(settings.host, settings.port)).run_until_stopped()
     except StartupError as error:

@@ -1,19 +1,30 @@
 """
-What executes statements: SQLite files today, PostgreSQL beside them.
+Engines: SQLite and PostgreSQL, behind one set of protocols.
 
-An engine runs verbs in transactions and has no word of the domain in it. What a verb is
-given is a `Transaction`; what the store hangs into a write is a `Work`.
+This module is the seam. The layers above know an engine by these five protocols only:
 
-The seam, as both engines must keep it:
+    Engine        creates, finds, opens and discards databases, and starts and stops
+    Database      one open database: reads run at once, writes run in groups
+    Transaction   runs statements; a job is given one
+    Job           one reading or writing function, called with a transaction
+    JobRunner     runs the jobs of one group of writes; the store implements it
+
+An engine executes statements in transactions. It knows nothing of characters, chats or
+revisions: migrations, jobs and runners are passed in.
+
+Both engines keep these promises, and `tests/engine/test_contract*.py` tests them on both:
 
 - `database.read(job)` runs one job on a connection that cannot write.
-- `database.write(job)` puts the job into the next group. A group is one transaction: each
-  job runs through `work.perform`, then `work.finish` writes what they left to be written,
-  then the group is committed, then (on the event loop, in order) `on_commit` is told what
-  `finish` returned, and only then is any of the jobs answered.
-- A job that raises a `ValueTrackerError` before it changed anything is refused alone. Any
-  other failure rolls the group back, and each job runs again in a group of its own.
+- `database.write(job)` adds the job to the next group. A group is one transaction: each job
+  runs through `runner.perform`, then `runner.finish` writes what the jobs left to be written,
+  then the group is committed. After that, on the event loop and in order, `on_commit` is called
+  with the result of `finish`, and only then are the jobs answered.
+- A job that raises a `ValueTrackerError` before it changed anything is refused alone. Any other
+  failure rolls the group back, and each job runs again in a group of its own.
 - A job awaits nothing but its transaction.
+
+Modules: `sqlite*` and `data_directory` are the first engine, `postgres*` the second. Both use
+`statement`, `group`, `migrations` and `plain_runner`.
 """
 
 from __future__ import annotations
@@ -28,7 +39,7 @@ Row = tuple[Any, ...]
 
 
 class Transaction(Protocol):
-    """An open transaction, as a verb sees it."""
+    """An open transaction."""
 
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]: ...
 
@@ -41,15 +52,15 @@ class Transaction(Protocol):
         ...
 
     async def execute_tuples(self, statement: Statement, rows: Sequence[Row]) -> None:
-        """The same with rows that are tuples, in the order the statement names them."""
+        """Run the statement once per row; rows are tuples in the order of the parameters."""
         ...
 
 
 Job = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
-class Work(Protocol):
-    """What one group of jobs shares; made by the store, driven by the engine."""
+class JobRunner(Protocol):
+    """Runs the jobs of one group inside the group's transaction."""
 
     async def perform(self, job: Any) -> Any:
         """Run one job. A `ValueTrackerError` raised while `clean` refuses only this job."""
@@ -57,35 +68,38 @@ class Work(Protocol):
 
     @property
     def clean(self) -> bool:
-        """Whether the job being performed has changed nothing so far."""
+        """True while the current job has changed nothing."""
         ...
 
     async def prepare(self, jobs: Sequence[Any]) -> None:
-        """Load what these jobs will ask for, where asking once for all is worth it."""
+        """Load the rows that these jobs need, where one statement for all of them pays off."""
         ...
 
     async def finish(self) -> Any:
-        """Write what the jobs left to be written; what is returned goes to `on_commit`."""
+        """Write what the jobs left to be written; `on_commit` gets the returned object."""
         ...
 
 
-# Made once per open database, it then makes the work of each group: what is known of the
-# database can so be kept from one group to the next.
-WorkMaker = Callable[[], Callable[[Transaction], Work]]
+# Makes the runner of each group of one open database. It may keep rows that it knows from one
+# group to the next.
+RunnerFactory = Callable[[Transaction], JobRunner]
+# Called when a database is opened, and again when a failed group made the kept rows unreliable.
+NewRunnerFactory = Callable[[], RunnerFactory]
 
 
 class Database(Protocol):
     """One open database."""
 
-    # Whether an answer called the database itself into question.
+    # True once an error shows that the database itself may be damaged or replaced: whoever
+    # opened it should close it, and open it again to have it checked.
     suspect: bool
-    # Told of every group, in order, on the event loop, before any of it is answered; told
-    # None when no group is under way any more.
+    # Called with the result of every group, in order, on the event loop, before any of its jobs
+    # is answered; called with None when no group is in progress any more.
     on_commit: Callable[[Any], None]
 
     @property
     def writing(self) -> bool:
-        """Whether a group is under way."""
+        """True while a group is in progress."""
         ...
 
     async def read(self, job: Job[T]) -> T: ...
@@ -93,33 +107,65 @@ class Database(Protocol):
     async def write(self, job: Any) -> Any: ...
 
     async def size(self) -> int:
-        """Bytes it takes."""
+        """Return the size of the database in bytes."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Answer the jobs that wait, then close."""
+        ...
 
 
 class Engine(Protocol):
-    """Creates, opens and discards databases: SQLite files or PostgreSQL schemas."""
+    """
+    All databases of one user.
+
+    A database has a `location` (a file or a schema) and an `identity`, a random text that is
+    stored inside it. A database at the right location with another identity is refused.
+    """
 
     name: str
     version: str
 
-    def hold(self) -> None:
-        """Lock the place the databases are in, so that no second server uses it."""
+    def lock(self) -> None:
+        """Claim the databases for this process, if only one process may use them."""
         ...
 
-    def for_user(self, handle: str) -> Engine: ...
+    def for_user(self, handle: str) -> Engine:
+        """Return an engine for the databases of another user."""
+        ...
+
     async def start(self, at: str) -> Database:
-        """Start, and return the open registry."""
+        """Return the open registry, which is created on first use."""
         ...
 
     async def stop(self) -> None: ...
-    def locate(self, name: str, wanted: str | None) -> str: ...
+
+    def locate(self, name: str, wanted: str | None) -> str:
+        """Return the location for a new database: the default, or the wanted one if allowed."""
+        ...
+
     async def exists(self, location: str) -> bool: ...
-    async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str: ...
-    async def identity(self, location: str) -> tuple[str, str]: ...
-    async def open(self, location: str, identity: str) -> Database: ...
-    async def is_unmarked(self, location: str, recognise: Job[bool]) -> bool: ...
-    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str: ...
-    async def discard(self, location: str, label: str) -> bool: ...
+
+    async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
+        """Create a database, run `setup` in its first transaction, and return its identity."""
+        ...
+
+    async def identity(self, location: str) -> tuple[str, str]:
+        """Return the identity and the name that are stored in a database."""
+        ...
+
+    async def open(self, location: str, identity: str) -> Database:
+        """Open the database that has this identity; refuse any other without changing it."""
+        ...
+
+    async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
+        """Return true if this is a foreign database that `recognise` accepts."""
+        ...
+
+    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
+        """Convert a foreign database, keep a copy of it, and return its new identity."""
+        ...
+
+    async def discard(self, location: str, label: str) -> bool:
+        """Move a database to the trash; return false if there is none."""
+        ...

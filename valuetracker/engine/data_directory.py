@@ -1,9 +1,9 @@
 """
-The data directory: who may use it, what lies where, and how files leave it.
+The data directory: its lock, the paths in it, and its trash.
 
-Files are `<name>.db`; what begins with a dot is the server's own. One server at a time:
-an operating-system lock on `.lock`, which dies with its holder, so a killed server's lock
-is simply free again.
+Databases are `<name>.db`; names that begin with a dot are the server's own. Only one server at a
+time may use a directory: it has an operating-system lock on `.lock`. The lock ends with its
+process, so that of a killed server is free again.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 REGISTRY = ".registry.db"
 TRASH = "trash"
 USERS = ".users"
-# SQLite keeps what is not yet in the main file beside it, under these endings.
+# The suffixes of files in which SQLite stores what is not yet in the main file.
 COMPANIONS = ("-wal", "-shm", "-journal")
-# The copy that is kept of a file before it is adopted.
+# The suffix of the copy that is made of a file before it is adopted.
 ORIGINAL = ".original"
-# Bytes; file systems allow 255, and the endings above must fit in as well.
+# In bytes. File systems allow 255, and the suffixes above must fit in as well.
 LONGEST_NAME = 240
 
 
 class DataDirectory:
-    """One directory of databases, held by this process alone."""
+    """One directory of databases, used by one process at a time."""
 
     def __init__(self, path: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
         self.path = path.resolve()
@@ -47,17 +47,17 @@ class DataDirectory:
         self._lock = FileLock(self.path / ".lock", mode=0o600, thread_local=False)
 
     def for_user(self, handle: str) -> DataDirectory:
-        """Where the databases of one user lie, apart from everybody else's."""
+        """Return the directory for the databases of one user."""
         return DataDirectory(self.path / USERS / handle)
 
-    # Holding it
+    # The lock
 
-    def hold(self) -> None:
-        """Make the directory if need be and lock it for this process; again does nothing."""
+    def lock(self) -> None:
+        """Make the directory if it is missing and lock it for this process, unless it is locked."""
         if self._lock.is_locked:
             return
         try:
-            # The mode is that of the last one alone; a folder of users is as private.
+            # `mkdir` sets the mode of the last folder only, but that of all users is private too.
             if self.path.parent.name == USERS:
                 self.path.parent.mkdir(exist_ok=True, mode=0o700)
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -67,7 +67,7 @@ class DataDirectory:
             self._pid_file.chmod(0o600)
         except Timeout:
             raise DataDirectoryInUse(
-                f"Another server (pid {self._holder()}) is using {self.path}."
+                f"Another server (pid {self._pid()}) is using {self.path}."
             ) from None
         except OSError as error:
             raise StartupError(
@@ -75,7 +75,7 @@ class DataDirectory:
             ) from error
         self._remove_unfinished()
 
-    def release(self) -> None:
+    def unlock(self) -> None:
         if self._lock.is_locked:
             with contextlib.suppress(OSError):
                 self._pid_file.unlink()
@@ -85,15 +85,15 @@ class DataDirectory:
     def _pid_file(self) -> Path:
         return self.path / ".pid"
 
-    def _holder(self) -> str:
+    def _pid(self) -> str:
         try:
             return self._pid_file.read_text().strip() or "unknown"
         except OSError:
             return "unknown"
 
     def _restrict(self) -> None:
-        # A directory that was made for us is closed to others. One that holds other
-        # people's things too (somebody's home, /tmp) is left as it is, and said so.
+        # A directory that was made for us is closed to others. One with other content (a home,
+        # /tmp) is left as it is, with a warning.
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if os.name != "posix" or not mode & 0o077:
             return
@@ -104,55 +104,55 @@ class DataDirectory:
             logger.warning("the data directory is readable by others", extra={"mode": f"{mode:o}"})
 
     def _remove_unfinished(self) -> None:
-        # Databases are made under such a name and renamed when whole.
+        # Databases are created under such a name and renamed when they are complete.
         for left in self.path.glob(".new-*"):
             with contextlib.suppress(OSError):
                 left.unlink()
 
-    # Finding places in it
+    # Paths
 
     @property
     def registry(self) -> Path:
         return self.path / REGISTRY
 
     def file(self, location: str) -> Path:
-        """Where a location lies: relative ones are inside the data directory."""
+        """Return the path of a location; relative ones are inside the data directory."""
         return self.path / location
 
     def locate(self, name: str, wanted: str | None) -> str:
-        """The location of a database: its default place, or the wanted one if allowed."""
+        """Return the location of a new database: the default, or the wanted one if allowed."""
         if wanted is None:
             return f"{name}.db"
         if not wanted or "\x00" in wanted or len(wanted) > 4096:
             raise InvalidBody("dbPath must be a path.")
         try:
-            # Links are followed before the comparison, so none can lead out.
+            # Links are resolved before the comparison, so none can lead outside.
             path = (self.path / wanted).resolve()
             is_directory = path.is_dir()
         except (OSError, RuntimeError, ValueError):
             raise PathNotAllowed() from None
         if path == self.registry:
-            raise PathInUse("That file is the registry.")
+            raise PathInUse("This file is the registry.")
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
         if root is None or path == root:
             raise PathNotAllowed()
         if is_directory or wanted.endswith(("/", os.sep)):
             raise PathNotAllowed("dbPath names a directory.")
         if path.name.endswith((*COMPANIONS, ORIGINAL)):
-            raise PathNotAllowed("The server keeps files of its own under such a name.")
+            raise PathNotAllowed("Names with this suffix are for files of the server itself.")
         if len(os.fsencode(path.name)) > LONGEST_NAME:
-            raise PathNotAllowed("The name of the file is too long.")
+            raise PathNotAllowed("The file name is too long.")
         if root == self.path:
             inside = path.relative_to(root)
             if any(part.startswith(".") for part in inside.parts) or inside.parts[0] == TRASH:
-                raise PathNotAllowed("Names that begin with a dot, and `trash`, are the server's.")
+                raise PathNotAllowed("Names that begin with a dot, and `trash`, are reserved.")
             return inside.as_posix()
         return str(path)
 
-    # Leaving it
+    # The trash
 
     def discard(self, location: str, label: str) -> bool:
-        """Move a file with its companions to the trash; whether there was one."""
+        """Move a file with its companions to the trash; return false if there is none."""
         path = self.file(location)
         found = [
             ending
@@ -167,7 +167,7 @@ class DataDirectory:
         while list(trash.glob(f"{label}.{number}.db*")):
             number += 1
         for ending in found:
-            # It may lie on another file system, where a rename is not possible.
+            # The file may be on another file system, where a rename is not possible.
             target = trash / f"{label}.{number}.db{ending}"
             shutil.move(path.with_name(path.name + ending), target)
             if target.is_file():
@@ -178,7 +178,7 @@ class DataDirectory:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames in a directory survive a power cut, where the system can."""
+    """Make renames in a directory survive a power cut, where the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(path, os.O_RDONLY)

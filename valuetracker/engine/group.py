@@ -1,14 +1,14 @@
 """
-Group commit: whatever waits to be written goes into one transaction.
+Group commit: all jobs that wait to be written go into one transaction.
 
-Both engines share this half; how a group is run and committed is theirs. The promises are
-those of the package's docstring.
+Both engines share this half; each adds `_commit`, which runs a group in one transaction, and
+says what its errors mean. The package's docstring lists the promises.
 
-A commit costs as much as ten writes, so it matters who is taken along. When a group has been
-answered, those who were answered write again, but not all at once: a group that began with
-the first of them would leave the others to the next one, for ever. So a group begins when
-the loop has come round a few times without anybody new (`_gather`), which takes no longer
-than asking the kernel whether something has arrived.
+A commit costs as much as ten writes, so the size of a group matters. When the jobs of a group
+have been answered, their callers write again, but not all at the same moment. A group that began
+with the first of them would always leave the others to the next group. So a group begins when
+the event loop has run a few turns without a new job (`_gather`). This takes no longer than
+asking the kernel if something has arrived.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from valuetracker.engine import JobRunner, NewRunnerFactory
+from valuetracker.errors import DatabaseDamaged, ValueTrackerError
+from valuetracker.failpoints import Failpoint
+
 logger = logging.getLogger(__name__)
 
 GROUP_JOBS = 256
-# How often the loop must come round without a newcomer before a group begins. After the first
-# turn the answers of the last group are out, after the second what they led to has been
-# received, after the third it waits here.
+# The number of turns without a new job before a group begins. After the first turn the answers
+# of the last group have been sent, after the second the requests they led to have been received,
+# after the third their jobs wait here.
 QUIET_TURNS = 3
-# However many keep coming, nobody waits for longer than this many turns.
+# No job waits for longer than this many turns, however many others arrive.
 MOST_TURNS = 24
 
 Group = list[tuple[Any, asyncio.Future[Any]]]
@@ -36,7 +40,7 @@ Group = list[tuple[Any, asyncio.Future[Any]]]
 
 @dataclass
 class Outcome:
-    """What became of one group: an answer or an error for each job, and what to announce."""
+    """The outcome of one group: a result or an error for each job, and what was committed."""
 
     results: list[tuple[bool, Any]] = field(default_factory=list)
     committed: list[Any] = field(default_factory=list)
@@ -53,17 +57,34 @@ class Outcome:
 class GroupWriter(ABC):
     """Takes jobs one by one and writes them in groups, one group at a time."""
 
-    def __init__(self) -> None:
-        # Told of every group, in order, on the event loop, before any of it is answered;
-        # None says that a group ended without anybody knowing whether it was committed.
+    def __init__(self, new_runner_factory: NewRunnerFactory) -> None:
+        self.suspect = False
         self.on_commit: Callable[[Any], None] = lambda committed: None
+        self._new_runner_factory = new_runner_factory
+        self._make_runner = new_runner_factory()
+        self._failpoint = Failpoint.from_environment()
         self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
+    # Each engine's half
+
+    @abstractmethod
+    async def _commit(self, jobs: list[Any]) -> Outcome:
+        """Run these jobs with `_run_jobs` in one transaction and commit it."""
+
+    @abstractmethod
+    def _is_final(self, error: Exception) -> bool:
+        """Return true if it makes no sense to run the jobs of a failed group again."""
+
+    @abstractmethod
+    def _translate(self, error: Exception) -> Exception:
+        """Return the error that a caller gets for an error of the database driver."""
+
+    # The queue
+
     @property
     def writing(self) -> bool:
-        """Whether a group is under way."""
         return self._pump is not None
 
     async def write(self, job: Any) -> Any:
@@ -73,6 +94,10 @@ class GroupWriter(ABC):
             self._pump = self._loop.create_task(self._write_groups())
         return await answer
 
+    async def finish_writing(self) -> None:
+        while self._pump is not None:
+            await asyncio.wait([self._pump])
+
     async def _write_groups(self) -> None:
         try:
             while self._waiting:
@@ -80,11 +105,11 @@ class GroupWriter(ABC):
                 await self._write_waiting()
         finally:
             self._pump = None
-            # Whoever waited for this group to tell has heard all it will.
+            # Nothing more will be announced to those who wait for this group.
             self.on_commit(None)
 
     async def _gather(self) -> None:
-        """Wait for those who are on their way, and for nobody else."""
+        """Wait until no new job has arrived for a few turns of the event loop."""
         quiet = 0
         for _ in range(MOST_TURNS):
             waiting = len(self._waiting)
@@ -95,17 +120,35 @@ class GroupWriter(ABC):
             if quiet == QUIET_TURNS:
                 return
 
-    @abstractmethod
     async def _write_waiting(self) -> None:
-        """Take what waits, write it as one group, and announce it."""
+        """Take the jobs that wait, write them as one group, and announce the outcome."""
+        group = self._take_group()
+        if not group:
+            return
+        outcome = await self._write_group([job for job, _ in group])
+        try:
+            self._failpoint.reach("after_commit")
+        except RuntimeError as error:
+            # The group is committed and is announced; only the answers are lost.
+            outcome.results = [(False, error)] * len(group)
+        self._announce(group, outcome)
+
+    def _take_group(self) -> Group:
+        group: Group = []
+        while self._waiting and len(group) < GROUP_JOBS:
+            job, answer = self._waiting.popleft()
+            # The caller disconnected before the job was begun: leave it undone.
+            if not answer.cancelled():
+                group.append((job, answer))
+        return group
 
     def _announce(self, group: Group, outcome: Outcome) -> None:
         try:
             for committed in outcome.committed:
                 self.on_commit(committed)
         except Exception:
-            # It is committed: whoever waits for the answer is not to pay for those who follow.
-            logger.exception("a commit could not be told")
+            # The group is committed: its callers must get their answers nevertheless.
+            logger.exception("a commit could not be announced")
         for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
             if not answer.done():
                 if done:
@@ -113,15 +156,44 @@ class GroupWriter(ABC):
                 else:
                     answer.set_exception(result)
 
-    def _take_group(self) -> Group:
-        group: Group = []
-        while self._waiting and len(group) < GROUP_JOBS:
-            job, answer = self._waiting.popleft()
-            # Whoever asked has gone before it was begun: leave it undone.
-            if not answer.cancelled():
-                group.append((job, answer))
-        return group
+    # One group
 
-    async def finish_writing(self) -> None:
-        while self._pump is not None:
-            await asyncio.wait([self._pump])
+    async def _write_group(self, jobs: list[Any]) -> Outcome:
+        try:
+            return await self._commit(jobs)
+        except Exception as error:
+            # The rows that were kept include changes that were rolled back.
+            self._make_runner = self._new_runner_factory()
+            if len(jobs) == 1 or self._is_final(error):
+                meaning = self._judge(error)
+                if meaning is not error:
+                    # For the log.
+                    meaning.__cause__ = error
+                return Outcome.failed(meaning, len(jobs))
+        # One of the jobs failed unexpectedly, or the disk did. Alone, each gets its own answer.
+        outcome = Outcome()
+        for job in jobs:
+            outcome.add(await self._write_group([job]))
+        return outcome
+
+    async def _run_jobs(self, runner: JobRunner, jobs: list[Any]) -> Outcome:
+        """Run the jobs inside the open transaction, up to the moment before the commit."""
+        results: list[tuple[bool, Any]] = []
+        for job in jobs:
+            try:
+                results.append((True, await runner.perform(job)))
+            except ValueTrackerError as refusal:
+                if not runner.clean:
+                    raise
+                results.append((False, refusal))
+        committed = await runner.finish()
+        self._failpoint.reach("before_commit")
+        return Outcome(results, [committed])
+
+    def _judge(self, error: Exception) -> Exception:
+        """Translate an error, and mark the database as suspect if it may be damaged."""
+        meaning = self._translate(error)
+        # A verb that found one wrong row raises the error itself; the rest may still be sound.
+        if isinstance(meaning, DatabaseDamaged) and meaning is not error:
+            self.suspect = True
+        return meaning

@@ -1,8 +1,8 @@
 """
-Brings a database to the newest schema, one numbered file at a time.
+Migrations: numbered SQL files that bring a database to the newest schema.
 
-A migration and the record of it (`user_version`) commit together, so a process killed at
-any instruction leaves the old version or the new one.
+A migration and the record of it (`user_version`) commit together, so a process that is killed
+at any instruction leaves the old version or the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Migration:
 
 
 def migrations_directory() -> Path:
-    """`migrations/` inside the installed package, or beside it in a checkout."""
+    """Return `migrations/` inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
@@ -44,7 +44,7 @@ def load_migrations(directory: Path) -> list[Migration]:
 
 
 def split(script: str) -> list[str]:
-    """The statements of a script. `executescript` would commit before it begins."""
+    """Return the statements of a script. (`executescript` would commit before it begins.)"""
     statements: list[str] = []
     pending = ""
     for line in script.splitlines(keepends=True):
@@ -68,7 +68,7 @@ def check_version(version: int, migrations: list[Migration]) -> None:
 def migrate(
     connection: sqlite3.Connection, migrations: list[Migration], failpoint: Failpoint
 ) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
+    """Apply the missing migrations, each in a transaction of its own."""
     version = version_of(connection)
     check_version(version, migrations)
     for migration in migrations:
@@ -83,7 +83,7 @@ def migrate(
 
 
 def apply(connection: sqlite3.Connection, migration: Migration, failpoint: Failpoint) -> None:
-    """One migration inside the open transaction, with the record that it was made."""
+    """Apply one migration inside the open transaction, and record its number."""
     for statement in migration.statements:
         connection.execute(statement)
         failpoint.reach("mid_migration")

@@ -2,9 +2,9 @@
 The PostgreSQL engine: one schema per database, one of them the registry.
 
 - Statements are fully qualified and never cross schemas, so pooling, and sharding by
-  schema, need nothing from us.
-- Writers of one database are put one after the other by the lock on its head row, so
-  revisions are gapless and become visible in their order.
+  schema, need no support from us.
+- The lock on the head row of a database makes its writers run one after the other, so
+  revisions have no gaps and become visible in their order.
 - Reads run in the role `valuetracker_reader`, which may select and nothing else.
 """
 
@@ -20,9 +20,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from valuetracker.engine import Job, WorkMaker
-from valuetracker.engine.migrations import Migration, load_migrations, migrations_directory
-from valuetracker.engine.plain import PlainWork
+from valuetracker.engine import Job, NewRunnerFactory
+from valuetracker.engine.migrations import (
+    Migration,
+    check_version,
+    load_migrations,
+    migrations_directory,
+)
+from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.postgres_database import (
     Pools,
     PostgresDatabase,
@@ -31,7 +36,6 @@ from valuetracker.engine.postgres_database import (
 )
 from valuetracker.errors import (
     DatabaseDamaged,
-    DatabaseTooNew,
     DatabaseTooOld,
     PathNotAllowed,
     StartupError,
@@ -44,7 +48,7 @@ T = TypeVar("T")
 READER_ROLE = "valuetracker_reader"
 REGISTRY_SCHEMA = "valuetracker"
 OLDEST_VERSION = (13, 0)
-# Two numbers that are ours; the second tells what is being guarded.
+# The key of an advisory lock: a number of ours, and one for what it guards.
 LOCK_SPACE = 0x5654
 REGISTERING = 1
 
@@ -57,17 +61,17 @@ class PostgresEngine:
     def __init__(
         self,
         url: str,
-        work: WorkMaker,
+        new_runner_factory: NewRunnerFactory,
         *,
         pool_size: int,
         timeout: float,
         user: str | None = None,
     ) -> None:
         self.version = "unknown"
-        # None is the one whose schemas bear no user's name.
+        # None is the default user, whose schemas have no user name in them.
         self._user = user
         self._url = url
-        self._work = work
+        self._new_runner_factory = new_runner_factory
         self._pool_size = max(1, pool_size)
         self._timeout = timeout
         migrations = migrations_directory() / "postgres"
@@ -81,9 +85,13 @@ class PostgresEngine:
         return self._pools
 
     def for_user(self, handle: str) -> PostgresEngine:
-        """The same for the databases of one user, on the same connections."""
+        # The engine of another user shares the connections.
         engine = PostgresEngine(
-            self._url, self._work, pool_size=self._pool_size, timeout=self._timeout, user=handle
+            self._url,
+            self._new_runner_factory,
+            pool_size=self._pool_size,
+            timeout=self._timeout,
+            user=handle,
         )
         engine.version = self.version
         engine._pools = self.pools
@@ -91,17 +99,17 @@ class PostgresEngine:
 
     @property
     def _registry(self) -> str:
-        # Three names, where a database has one or two: it can be nobody's database.
+        # Three names, where a database has one or two: so it cannot be that of a database.
         return REGISTRY_SCHEMA if self._user is None else self._schema("registry", "of", self._user)
 
     def _schema(self, *names: str) -> str:
-        """A schema's name: readable, and unmistakable by the digest."""
+        """Return the name of a schema: readable, and unique by its digest."""
         readable = re.sub(r"[^a-z0-9]", "_", "_".join(names).lower())[:40]
         digest = hashlib.sha256("/".join(names).encode()).hexdigest()[:12]
         return f"vt_{readable}_{digest}"
 
-    def hold(self) -> None:
-        """Nothing to hold: several servers may use one database."""
+    def lock(self) -> None:
+        """Do nothing: several servers may use one database."""
 
     # Starting
 
@@ -109,7 +117,7 @@ class PostgresEngine:
         if self._user is not None:
             async with self._writing() as connection:
                 await self._prepare_registry(connection, at)
-            return PostgresDatabase(self.pools, self._registry, lambda: PlainWork)
+            return PostgresDatabase(self.pools, self._registry, lambda: PlainRunner)
         writers: Any = None
         try:
             writers = await self._pool(None)
@@ -119,7 +127,7 @@ class PostgresEngine:
             if writers is not None:
                 writers.terminate()
             raise StartupError(self._reason(error)) from error
-        return PostgresDatabase(self.pools, REGISTRY_SCHEMA, lambda: PlainWork)
+        return PostgresDatabase(self.pools, REGISTRY_SCHEMA, lambda: PlainRunner)
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, StartupError | ValueTrackerError):
@@ -127,9 +135,12 @@ class PostgresEngine:
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             return (
                 f"The database user may not prepare the database: {error}. It needs the right "
-                f"to create schemas, and the role {READER_ROLE}, made once by whoever may."
+                f"to create schemas, and the role {READER_ROLE}, which an administrator may have "
+                "to create once."
             )
-        return f"The database {_place(self._url)} cannot be used: {error or type(error).__name__}."
+        return (
+            f"The database {_address(self._url)} cannot be used: {error or type(error).__name__}."
+        )
 
     async def _pool(self, role: str | None) -> Any:
         async def prepare(connection: Any) -> None:
@@ -144,9 +155,8 @@ class PostgresEngine:
             command_timeout=self._timeout,
             statement_cache_size=512,
             init=prepare,
-            # Nothing is left behind on a connection that would have to be cleared away,
-            # and asking for it would cost every request a round trip.
-            reset=_leave_as_it_is,
+            # We leave no state on a connection, and a reset would cost every request a round trip.
+            reset=_no_reset,
         )
 
     async def _prepare(self, writers: Any, at: str) -> None:
@@ -170,7 +180,7 @@ class PostgresEngine:
                 await self._migrate(connection, self._registry, migrations)
 
     async def stop(self) -> None:
-        # The connections belong to the one that made them.
+        # The engines of other users share these connections; only their owner closes them.
         if self._pools is not None and self._user is None:
             await self._pools.readers.close()
             await self._pools.writers.close()
@@ -210,9 +220,9 @@ class PostgresEngine:
             if version != self._migrations[-1].number:
                 async with connection.transaction(), _locked(connection):
                     await self._migrate(connection, location, self._migrations)
-        return PostgresDatabase(self.pools, location, self._work)
+        return PostgresDatabase(self.pools, location, self._new_runner_factory)
 
-    async def is_unmarked(self, location: str, recognise: Job[bool]) -> bool:
+    async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
         return False
 
     async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
@@ -256,10 +266,9 @@ class PostgresEngine:
         return identity
 
     async def _migrate(self, connection: Any, schema: str, migrations: list[Migration]) -> None:
-        # Read again: another server may have been here first.
+        # Read the version again: another server may have migrated the schema meanwhile.
         _, _, version = await _read_mark(connection, schema)
-        if version > migrations[-1].number:
-            raise DatabaseTooNew()
+        check_version(version, migrations)
         for migration in migrations:
             if migration.number > version:
                 await _apply(connection, schema, migration)
@@ -278,8 +287,8 @@ async def _check_layout(connection: Any, schema: str, migrations: list[Migration
         raise DatabaseTooOld()
 
 
-def _place(url: str) -> str:
-    """Where a URL leads: neither the user nor the password belongs into a log."""
+def _address(url: str) -> str:
+    """Return the address in a URL, without user and password, which must not be logged."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     address = parts.netloc.rpartition("@")[2]
@@ -288,7 +297,7 @@ def _place(url: str) -> str:
     return address + parts.path
 
 
-async def _leave_as_it_is(connection: Any) -> None:
+async def _no_reset(connection: Any) -> None:
     return None
 
 
@@ -325,7 +334,7 @@ async def _make_reader_role(connection: Any) -> None:
             await connection.execute(f"CREATE ROLE {READER_ROLE} NOLOGIN")
             await connection.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
     except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
-        # Roles belong to all databases of a server: another one's start was quicker.
+        # Roles are shared by all databases of a server: another server made it meanwhile.
         return
 
 
@@ -337,6 +346,6 @@ async def _role_exists(connection: Any) -> bool:
 
 @asynccontextmanager
 async def _locked(connection: Any) -> AsyncIterator[None]:
-    # Until the transaction ends: two servers must not make or change a schema at once.
+    # Held until the transaction ends: two servers must not make or change a schema at once.
     await connection.execute("SELECT pg_advisory_xact_lock($1, $2)", LOCK_SPACE, REGISTERING)
     yield

@@ -1,8 +1,8 @@
 """
 One open PostgreSQL database: a schema, reached through two pools.
 
-A whole group of writes is one transaction on one connection; its rows are written with one
-statement per table, however many there are.
+A group of writes is one transaction on one connection. Its rows are written with one statement
+per table, however many rows there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from valuetracker.engine import Job, WorkMaker
+from valuetracker.engine import Job, NewRunnerFactory
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
@@ -23,13 +23,12 @@ from valuetracker.errors import (
     StorageFull,
     ValueTrackerError,
 )
-from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
 
 def translate(error: Exception) -> Exception:
-    """What a failure of PostgreSQL or of the way to it means to a caller."""
+    """Return the error that a caller gets for an error of PostgreSQL or of the connection."""
     if isinstance(error, ValueTrackerError):
         return error
     if isinstance(
@@ -50,7 +49,7 @@ def translate(error: Exception) -> Exception:
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return DatabaseUnavailable(
             "The database user lacks a right it needs.",
-            hint="Give it back the rights on its schemas; the server's log says more.",
+            hint="Grant it the rights on its schemas again; the server's log says more.",
         )
     if isinstance(
         error,
@@ -66,7 +65,7 @@ def translate(error: Exception) -> Exception:
 
 
 def lost_connection(error: Exception) -> bool:
-    """Whether trying the same again on this connection makes no sense."""
+    """Return true if the connection may be lost."""
     return isinstance(
         error,
         asyncpg.PostgresConnectionError
@@ -83,7 +82,7 @@ def lost_connection(error: Exception) -> bool:
 
 
 class PostgresTransaction:
-    """The transaction a verb is given."""
+    """The transaction that a job is called with."""
 
     __slots__ = ("_connection", "_schema")
 
@@ -116,8 +115,8 @@ class PostgresTransaction:
 
 
 @asynccontextmanager
-async def _telling_loss(connection: Any) -> AsyncIterator[None]:
-    # On a connection that was cut off anything may fail in any way; it means one thing.
+async def _reporting_loss(connection: Any) -> AsyncIterator[None]:
+    # On a lost connection any call may raise any error; all of them mean the same.
     try:
         yield
     except Exception as error:
@@ -135,14 +134,14 @@ class Pools:
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[Any]:
-        async with self.writers.acquire() as connection, _telling_loss(connection):
+        async with self.writers.acquire() as connection, _reporting_loss(connection):
             yield connection
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[Any]:
         async with (
             self.readers.acquire() as connection,
-            _telling_loss(connection),
+            _reporting_loss(connection),
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield connection
@@ -151,14 +150,10 @@ class Pools:
 class PostgresDatabase(GroupWriter):
     """One schema."""
 
-    def __init__(self, pools: Pools, schema: str, work: WorkMaker) -> None:
-        super().__init__()
-        self.suspect = False
+    def __init__(self, pools: Pools, schema: str, new_runner_factory: NewRunnerFactory) -> None:
+        super().__init__(new_runner_factory)
         self._pools = pools
         self._schema = schema
-        self._work = work
-        self._begin_work = work()
-        self._failpoint = Failpoint.from_environment()
 
     async def read(self, job: Job[T]) -> T:
         try:
@@ -167,63 +162,20 @@ class PostgresDatabase(GroupWriter):
         except Exception as error:
             raise self._judge(error) from error
 
-    def _judge(self, error: Exception) -> Exception:
-        meaning = translate(error)
-        # A verb that found one wrong row says so itself; the rest may still be sound.
-        if isinstance(meaning, DatabaseDamaged) and meaning is not error:
-            self.suspect = True
-        return meaning
-
-    async def _write_waiting(self) -> None:
-        group = self._take_group()
-        if group:
-            jobs = [job for job, _ in group]
-            try:
-                outcome = await self._write_group(jobs)
-            except Exception as error:
-                outcome = Outcome.failed(error, len(jobs))
-            try:
-                self._failpoint.reach("after_commit")
-            except RuntimeError as error:
-                # What is committed is committed, and told; only the answers are lost.
-                outcome.results = [(False, error)] * len(jobs)
-            self._announce(group, outcome)
-
-    async def _write_group(self, jobs: list[Any]) -> Outcome:
-        try:
-            return await self._transact(jobs)
-        except Exception as error:
-            # What was known of the rows included changes that did not happen.
-            self._begin_work = self._work()
-            # Nobody knows whether a commit whose answer was lost has happened, so only
-            # what certainly has not is tried again.
-            if len(jobs) == 1 or lost_connection(error):
-                raise self._judge(error) from error
-        outcome = Outcome()
-        for job in jobs:
-            try:
-                outcome.add(await self._transact([job]))
-            except Exception as error:
-                self._begin_work = self._work()
-                outcome.add(Outcome.failed(self._judge(error), 1))
-        return outcome
-
-    async def _transact(self, jobs: list[Any]) -> Outcome:
-        results: list[tuple[bool, Any]] = []
+    async def _commit(self, jobs: list[Any]) -> Outcome:
         async with self._pools.writer() as connection, connection.transaction():
-            work = self._begin_work(PostgresTransaction(connection, self._schema))
+            runner = self._make_runner(PostgresTransaction(connection, self._schema))
             if len(jobs) > 1:
-                await work.prepare(jobs)
-            for job in jobs:
-                try:
-                    results.append((True, await work.perform(job)))
-                except ValueTrackerError as refusal:
-                    if not work.clean:
-                        raise
-                    results.append((False, refusal))
-            committed = await work.finish()
-            self._failpoint.reach("before_commit")
-        return Outcome(results, [committed])
+                await runner.prepare(jobs)
+            return await self._run_jobs(runner, jobs)
+
+    def _is_final(self, error: Exception) -> bool:
+        # The commit may have happened although its answer was lost. Only what certainly was not
+        # committed may run again.
+        return lost_connection(error)
+
+    def _translate(self, error: Exception) -> Exception:
+        return translate(error)
 
     async def size(self) -> int:
         try:

@@ -1,10 +1,10 @@
 """
-One SQLite connection on a thread of its own, and what its errors mean.
+One SQLite connection on a thread of its own, and the meaning of its errors.
 
-aiosqlite hops to its thread once per statement, and the hop costs ten times the SQL.
-`Connection.run` takes a whole function across in one hop instead. It leans on two
-internals of aiosqlite (`_execute`, `_conn`), which is why the version is pinned and a
-contract test stands beside it.
+aiosqlite changes to its thread once per statement, which costs ten times as much as the SQL.
+`Connection.run` runs a whole function on the thread with one change instead. It uses two
+internals of aiosqlite (`_execute`, `_conn`), which is why the version is pinned and
+`tests/engine/test_sqlite_connection.py` tests them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from valuetracker.errors import (
 
 T = TypeVar("T")
 
-# At debug level it would log the arguments of every call, and those are people's values.
+# At debug level aiosqlite would log the arguments of every call, which are people's values.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 DAMAGE = {
@@ -39,11 +39,11 @@ DAMAGE = {
 
 
 class Connection(aiosqlite.Connection):
-    """A connection whose thread takes whole functions."""
+    """A connection whose thread runs whole functions."""
 
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, iter_chunk_size=64)
-        # A server that fails while starting must be able to exit without having closed it.
+        # A server that fails while starting must be able to exit without closing the connection.
         self._thread.daemon = True
 
     async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
@@ -53,10 +53,10 @@ class Connection(aiosqlite.Connection):
 
 class SQLiteTransaction:
     """
-    The transaction a verb is given.
+    The transaction that a job is called with.
 
-    Its methods are coroutines that never suspend: the verb runs from start to end on the
-    connection's thread, driven by `drive`.
+    Its methods are coroutines that never suspend, so `drive` can run the job from start to end
+    on the connection's thread.
     """
 
     __slots__ = ("_connection",)
@@ -104,7 +104,7 @@ async def connect(connector: Callable[[], sqlite3.Connection]) -> Connection:
 
 
 def translate(error: Exception) -> Exception:
-    """What a failure of SQLite or of the file system means to a caller."""
+    """Return the error that a caller gets for an error of SQLite or of the file system."""
     if isinstance(error, ValueTrackerError):
         return error
     if isinstance(error, UnicodeDecodeError):
@@ -115,8 +115,8 @@ def translate(error: Exception) -> Exception:
         text = str(error)
         if primary == sqlite3.SQLITE_FULL:
             return StorageFull()
-        # A file cut short reads as an I/O error; rows whose text is no text, and tables
-        # that are not there, come as plain errors. None of them passes by waiting.
+        # A truncated file causes an I/O error; invalid UTF-8 and missing tables cause plain
+        # errors. To try again later helps against none of them.
         if (
             primary in DAMAGE
             or code == sqlite3.SQLITE_IOERR_SHORT_READ

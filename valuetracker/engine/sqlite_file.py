@@ -1,8 +1,8 @@
 """
-One SQLite file: looked at, made, adopted.
+One SQLite file: inspecting, creating and adopting it.
 
-A file is looked at through a read-only connection before anything may write to it, so a
-damaged one is left exactly as it was found. A new one is made whole under another name.
+A file is inspected through a read-only connection before anything may write to it, so a
+damaged file is left exactly as it was found. A new file is completed under another name first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job, WorkMaker
+from valuetracker.engine import Job, NewRunnerFactory
 from valuetracker.engine.data_directory import sync_directory, sync_file
 from valuetracker.engine.migrations import Migration, apply, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
@@ -33,22 +33,22 @@ from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
-# "VTK1": marks a file as ours in its header, where `file` and other tools look.
+# "VTK1": marks a file as ours in its header, where `file` and other tools read it.
 APPLICATION_ID = 0x56544B31
-# Layouts from before the first release ("VTKR"), which no migration leads out of.
+# Layouts from before the first release ("VTKR"); no migration converts them.
 UNRELEASED_IDS = {0x56544B52}
-# SQLite copies the WAL back every 1,000 pages by itself; readers that overlap can keep
-# it from starting over, so past this many bytes we wait for them once.
+# SQLite copies the WAL into the file every 1,000 pages by itself, but overlapping readers can
+# keep it from starting the WAL again. Above this many bytes we wait for the readers once.
 WAL_BYTES = 16 * 1024 * 1024
 BUSY_MS = 5_000
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a file is meant to hold: its migrations, and what makes the work of groups."""
+    """The migrations of a kind of database, and the runners of its groups."""
 
     migrations: list[Migration]
-    work: WorkMaker
+    new_runner_factory: NewRunnerFactory
 
 
 def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -75,11 +75,11 @@ def wal_of(path: Path) -> Path:
 
 
 def check_header(path: Path) -> int:
-    """The application id in the header; raises if this is no SQLite file at all."""
+    """Return the application id in the header; raise if this is not an SQLite file."""
     try:
-        # To open a pipe would wait for somebody at its other end.
+        # To open a pipe would wait for a process at its other end.
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise DatabaseDamaged("What lies there is not a file.")
+            raise DatabaseDamaged("The path is not that of a file.")
         with path.open("rb") as handle:
             header = handle.read(100)
     except FileNotFoundError:
@@ -97,15 +97,15 @@ def check_header(path: Path) -> int:
 
 
 def inspect(connection: sqlite3.Connection, schema: Schema, unclean: bool) -> tuple[str, str]:
-    """Look before anything may write; the identity and name the file gives itself."""
+    """Check a file before anything may write to it; return its identity and name."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
     check_version(version_of(connection), schema.migrations)
-    # After a clean stop there is no WAL. One that is there was left by a kill, which is
-    # fine, or belongs to another file, which only a look at the whole can tell.
+    # After a clean stop there is no WAL. An existing WAL was left by a killed process, which is
+    # fine, or it belongs to another file, which only a check of the whole file can detect.
     if unclean:
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
+        result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if result != "ok":
             raise DatabaseDamaged()
     row: tuple[str, str] | None = connection.execute("SELECT identity, name FROM file").fetchone()
     if row is None:
@@ -114,7 +114,7 @@ def inspect(connection: sqlite3.Connection, schema: Schema, unclean: bool) -> tu
 
 
 async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
-    """The identity of a file and its name, without opening it for writing."""
+    """Return the identity and name of a file without opening it for writing."""
     if check_header(path) != APPLICATION_ID:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
     reader = await open_reader(path)
@@ -128,9 +128,9 @@ async def create(
     path: Path, name: str, identity: str, schema: Schema, at: str, setup: Job[Any]
 ) -> None:
     """
-    Make a new database whole, under another name, and then put it in its place.
+    Create a database completely under another name, and then rename it.
 
-    A process killed half-way leaves nothing that could be taken for a database.
+    A process that is killed half-way leaves no file that looks like a database.
     """
     unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
     try:
@@ -152,7 +152,7 @@ async def create(
             raise DatabaseDamaged("The file system does not allow write-ahead logging.")
 
     try:
-        writer = await connect(functools.partial(open_file, unfinished, read_only=False))
+        writer = await open_writer(unfinished)
         try:
             await run(writer, build)
         finally:
@@ -175,17 +175,17 @@ async def adopt(
     path: Path, name: str, identity: str, schema: Schema, at: str, convert: Job[Any]
 ) -> None:
     """
-    Turn a file of another make into one of ours, in one transaction.
+    Convert a file that another program made, in one transaction.
 
-    `convert` is given the transaction with the old tables renamed to `adopted_<name>` and
-    the new ones made; what it returns is of no interest.
+    `convert` is called with the transaction. By then the old tables are renamed to
+    `adopted_<name>` and the new ones exist. Its result is ignored.
     """
 
     def build(connection: sqlite3.Connection) -> None:
         failpoint = Failpoint.from_environment()
-        # Nobody has ever checked what is in there; a letter that is none must not cost the rest.
+        # The texts were never checked; an invalid character must not make the adoption fail.
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        # Renaming a table would otherwise rewrite other tables' references to it.
+        # Without this, renaming a table would rewrite other tables' references to it.
         connection.execute("PRAGMA legacy_alter_table = ON")
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -216,7 +216,7 @@ async def adopt(
 
     if os.name == "posix":
         os.chmod(path, 0o600)
-    writer = await connect(functools.partial(open_file, path, read_only=False))
+    writer = await open_writer(path)
     try:
         await run(writer, build)
     finally:
@@ -229,16 +229,16 @@ def _quoted(name: str) -> str:
 
 
 async def recover(path: Path) -> None:
-    """Let SQLite undo what a process left half done."""
-    writer = await connect(functools.partial(open_file, path, read_only=False))
+    """Let SQLite roll back a transaction that another process did not finish."""
+    writer = await open_writer(path)
     try:
         await run(writer, lambda connection: connection.execute("SELECT * FROM sqlite_schema"))
     finally:
         await writer.close()
 
 
-async def look(path: Path, job: Job[T]) -> T:
-    """Run a job on a file of any make, read-only."""
+async def read_foreign(path: Path, job: Job[T]) -> T:
+    """Run a job read-only on a file that any program may have made."""
     check_header(path)
     reader = await open_reader(path)
     try:
@@ -249,6 +249,10 @@ async def look(path: Path, job: Job[T]) -> T:
 
 async def open_reader(path: Path) -> Connection:
     return await connect(functools.partial(open_file, path, read_only=True))
+
+
+async def open_writer(path: Path) -> Connection:
+    return await connect(functools.partial(open_file, path, read_only=False))
 
 
 async def run(connection: Connection, function: Callable[[sqlite3.Connection], T]) -> T:

@@ -1,11 +1,11 @@
 """
-One statement, written once with `:named` parameters, for both engines.
+SQL statements, written once with `:named` parameters for both engines.
 
 Tables are written `{schema}.table`: the engine fills in the schema and nothing else.
 
-The names are turned into numbered parameters when the statement is made, so that running
-it costs no dictionary: a row object's attributes, or keyword arguments, become a tuple in
-the order of the numbers.
+The names are replaced by numbered parameters when the statement is made, so that running it
+needs no dictionary: the attributes of a row object, or keyword arguments, become a tuple in the
+order of the numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 
 class Statement:
-    """SQL with `:named` parameters, and another text where PostgreSQL says it better."""
+    """SQL with `:named` parameters, and a second text where PostgreSQL needs another one."""
 
     __slots__ = ("names", "of_row", "postgres", "sqlite")
 
@@ -38,7 +38,7 @@ class Statement:
     def _row_reader(self) -> Callable[[Any], tuple[Any, ...]]:
         if len(self.names) > 1:
             return attrgetter(*self.names)
-        # attrgetter of a single name gives the bare attribute, not a tuple of one.
+        # attrgetter of a single name returns the attribute itself, not a tuple of one.
         return lambda row: tuple(getattr(row, name) for name in self.names)
 
     def values(self, parameters: dict[str, Any]) -> tuple[Any, ...]:

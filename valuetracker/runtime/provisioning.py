@@ -80,7 +80,7 @@ class Provisioning:
 
         if not await self._engine.exists(location):
             return await self._engine.create(location, extension_id, at, setup)
-        if await self._engine.is_unmarked(location, adoption.recognise):
+        if await self._engine.can_adopt(location, adoption.recognise):
             convert = adoption.conversion(floor)
             return await self._engine.adopt(location, extension_id, at, convert)
         identity, name = await self._engine.identity(location)

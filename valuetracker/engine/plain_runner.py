@@ -1,7 +1,7 @@
 """
-The simplest work of a group: jobs that write for themselves.
+The simplest runner: each job writes for itself.
 
-The registry is written so; its jobs share nothing and leave nothing to the end.
+The registry uses it, because its jobs share nothing and leave nothing to the end of the group.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 from valuetracker.engine import Job, Transaction
 
 
-class PlainWork:
+class PlainRunner:
     """Runs each job on the transaction itself."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        # The runner cannot know if a job has changed something, so no refusal is a job's alone.
         self.clean = False
 
     async def prepare(self, jobs: Sequence[Any]) -> None:
