@@ -1,7 +1,7 @@
 """
 Engines: SQLite and PostgreSQL, behind one set of protocols.
 
-This module is the seam. The layers above know an engine by these five protocols only:
+This module is the seam. The layers above know an engine by these five types only:
 
     Engine        creates, finds, opens and discards databases, and starts and stops
     Database      one open database: reads run at once, writes run in groups

@@ -1,6 +1,6 @@
 """
 The installer: copies the plugin and the extension into a SillyTavern folder.
 
-It knows files and folders, and nothing of HTTP. Only `bundle` knows where the packaged files
-lie, and only `record` reads and writes `installed.json`.
+It knows files and folders, and nothing of HTTP. Only `bundle` knows the folder of the packaged
+files, and only `record` reads and writes `installed.json`.
 """

@@ -55,7 +55,7 @@ def make_record(
         for name, content in contents.items():
             path = folder / name
             # A file with the same bytes was put there by somebody else, and is not ours.
-            if path.is_relative_to(root) and not holds(folder, {name: content}):
+            if path.is_relative_to(root) and not contains_files(folder, {name: content}):
                 files[path.relative_to(root).as_posix()] = digest(content)
     folders = {*recorded_folders(before), *_missing_folders(root, files)}
     return {
@@ -116,7 +116,7 @@ def folders_inside(path: str) -> list[str]:
     return [parent.as_posix() for parent in Path(path).parents if OURS.match(parent.as_posix())]
 
 
-def holds(folder: Path, files: dict[str, bytes]) -> bool:
+def contains_files(folder: Path, files: dict[str, bytes]) -> bool:
     """Return true if the folder contains each of these files with the same bytes."""
     try:
         return all((folder / name).read_bytes() == content for name, content in files.items())

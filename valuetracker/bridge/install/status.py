@@ -11,7 +11,7 @@ from valuetracker.bridge.configuration import EXTENSION_NAME
 from valuetracker.bridge.install.bundle import bundle_directory, bundled_files
 from valuetracker.bridge.install.manifests import MANIFEST, PACKAGE, read_manifest
 from valuetracker.bridge.install.paths import Paths, config_record
-from valuetracker.bridge.install.record import holds, read_record
+from valuetracker.bridge.install.record import contains_files, read_record
 from valuetracker.bridge.records import (
     BridgePaths,
     ExtensionStatus,
@@ -50,7 +50,7 @@ def extension_status(paths: Paths) -> ExtensionStatus:
     installed = read_manifest(paths.destination_dir / MANIFEST)
     version_status = compare(source, installed)
     files = _bundled("extension", None if paths.bundled else paths.source_dir)
-    needs_sync = version_status != "match" or not holds(paths.destination_dir, files)
+    needs_sync = version_status != "match" or not contains_files(paths.destination_dir, files)
     plugin = plugin_status(paths)
     return {
         "needs_sync": needs_sync,
@@ -87,7 +87,7 @@ def plugin_status(paths: Paths) -> PluginStatus:
         "destination_package": installed,
         "version_status": version_status,
         "needs_sync": folder is not None
-        and (version_status != "match" or not holds(folder, _bundled("plugin"))),
+        and (version_status != "match" or not contains_files(folder, _bundled("plugin"))),
         "python": python,
         "python_exists": python is not None and isfile(python),
     }
