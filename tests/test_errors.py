@@ -1,4 +1,4 @@
-"""The family of failures: statuses and codes that never change, sentences and advice."""
+"""The errors: statuses and codes that never change, messages and hints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 
-# Released once, these stay: programs compare them.
+# Once released, these never change: programs compare them.
 CODES = {
     "InvalidHost": (400, "invalid_host"),
     "InvalidUser": (400, "invalid_user"),
@@ -118,30 +118,30 @@ def family(root: type[ValueTrackerError] = ValueTrackerError) -> list[type[Value
 
 
 def raised() -> list[type[ValueTrackerError]]:
-    """Those that are raised: the leaves, and the root for what nobody expected."""
+    """Return the classes that are raised: the leaves, and the root for unexpected errors."""
     return [each for each in family() if each is ValueTrackerError or not each.__subclasses__()]
 
 
 @pytest.mark.parametrize(("name", "expected"), CODES.items())
-def test_status_and_code_stay_what_they_are(name: str, expected: tuple[int, str]) -> None:
+def test_status_and_code_never_change(name: str, expected: tuple[int, str]) -> None:
     kind = getattr(errors, name)
 
     assert (kind.status, kind.code) == expected
 
 
-def test_every_error_that_is_raised_has_its_code_written_down() -> None:
+def test_the_code_of_every_error_that_is_raised_is_listed_here() -> None:
     assert {each.__name__ for each in raised()} == set(CODES)
 
 
 def test_no_two_errors_that_are_raised_share_a_code() -> None:
-    # A number may be out of range as it is sent (400) or as it comes out (409).
+    # A number may be out of range in the request (400) or in the result (409).
     codes = sorted(each.code for each in raised() if each.__name__ != "NumberLeftRange")
 
     assert codes == sorted(set(codes))
 
 
 @pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
-def test_every_class_has_a_sentence_of_its_own_and_a_snake_case_code(
+def test_every_class_has_a_message_and_a_snake_case_code(
     kind: type[ValueTrackerError],
 ) -> None:
     assert kind.__doc__
@@ -154,7 +154,7 @@ def test_the_family_is_drawn_in_the_docstring(kind: type[ValueTrackerError]) -> 
     assert re.search(rf"\b{kind.__name__}\b", errors.__doc__ or "")
 
 
-def test_the_sentence_is_the_docstring_unless_another_is_given() -> None:
+def test_the_message_is_the_docstring_unless_another_is_given() -> None:
     assert RouteNotFound().body() == {
         "error": "There is no such route.",
         "code": "not_found",
@@ -179,5 +179,5 @@ def test_details_are_part_of_the_body() -> None:
     assert MethodNotAllowed(allow=["GET"]).body()["details"] == {"allow": ["GET"]}
 
 
-def test_a_server_that_does_not_start_ends_with_a_code_of_its_own() -> None:
+def test_errors_at_the_start_have_exit_codes() -> None:
     assert (StartupError.exit_code, DataDirectoryInUse.exit_code) == (1, 3)

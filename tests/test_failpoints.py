@@ -29,7 +29,7 @@ def test_only_the_named_point_raises(monkeypatch: pytest.MonkeyPatch, point: str
         failpoint.reach(point)
 
 
-def test_a_number_says_which_time_it_happens_and_it_happens_once() -> None:
+def test_a_number_selects_the_time_at_which_it_fails_once() -> None:
     failpoint = Failpoint("before_commit:raise:3")
 
     failpoint.reach("before_commit")
@@ -44,7 +44,7 @@ def test_an_unknown_point_is_refused_at_once() -> None:
         Failpoint("nowhere:raise")
 
 
-def test_killing_ends_the_process_abruptly() -> None:
+def test_kill_ends_the_process_abruptly() -> None:
     program = (
         "import atexit\n"
         "from valuetracker.failpoints import Failpoint\n"

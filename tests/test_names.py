@@ -1,4 +1,4 @@
-"""What ids and keys may look like."""
+"""The rules for ids, keys and names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from valuetracker.names import (
     check_name,
 )
 
-# C0, DEL and C1: the first and last of each range among them.
+# C0, DEL and C1, with the first and last of each range.
 CONTROL = ["\x00", "\t", "\n", "\r", "\x1b", "\x1f", "\x7f", "\x80", "\x85", "\x9f"]
 BLANKS = [" ", "\u00a0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000"]
 ODD = [
@@ -38,7 +38,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("text", ["a", "Z", "0", "-", "_", "A-b_9", "x" * EXTENSION_ID_LENGTH])
-def test_an_extension_id_is_given_back_as_it_is(text: str) -> None:
+def test_a_valid_extension_id_is_returned(text: str) -> None:
     assert check_extension_id(text) == text
 
 
@@ -46,25 +46,25 @@ def test_an_extension_id_is_given_back_as_it_is(text: str) -> None:
     "text",
     ["", "a b", "a.b", "a/b", "é", "\u0660", "a\n", "x" * (EXTENSION_ID_LENGTH + 1), *CONTROL],
 )
-def test_an_extension_id_has_only_plain_letters(text: str) -> None:
+def test_an_extension_id_with_other_characters_is_refused(text: str) -> None:
     with pytest.raises(InvalidExtensionId):
         check_extension_id(text)
 
 
 @pytest.mark.parametrize("text", sorted(each for each in WINDOWS_DEVICES if each.isalnum()))
-def test_a_device_of_windows_is_no_extension_in_any_case(text: str) -> None:
+def test_the_name_of_a_windows_device_is_refused_in_upper_and_lower_case(text: str) -> None:
     for spelling in (text, text.upper(), text.title()):
         with pytest.raises(InvalidExtensionId, match="device on Windows"):
             check_extension_id(spelling)
 
 
 @pytest.mark.parametrize("text", ["com", "com10", "nul-", "auxiliary", "_con"])
-def test_what_only_looks_like_a_device_is_an_extension(text: str) -> None:
+def test_a_name_that_only_resembles_a_device_is_valid(text: str) -> None:
     assert check_extension_id(text) == text
 
 
 @pytest.mark.parametrize("text", [*ODD, "Seraphina.png", "x" * ID_LENGTH, "🗡" * ID_LENGTH])
-def test_an_id_is_given_back_as_it_is(text: str) -> None:
+def test_a_valid_id_is_returned(text: str) -> None:
     assert check_id(text, "character") == text
 
 
@@ -92,7 +92,7 @@ def test_the_length_of_an_id_is_counted_in_characters(letter: str, length: int) 
 
 
 @pytest.mark.parametrize("text", [*ODD, *BLANKS, " a ", "x" * KEY_LENGTH, "🗡" * KEY_LENGTH])
-def test_a_key_is_given_back_as_it_is(text: str) -> None:
+def test_a_valid_key_is_returned(text: str) -> None:
     assert check_key(text) == text
 
 

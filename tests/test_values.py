@@ -1,4 +1,4 @@
-"""Values: parsed without loss, kept as canonical text."""
+"""Values: parsed without loss, stored as canonical text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_integers_out_of_range_are_refused(digits: int, around: bytes) -> None:
         (b"12345678901234567890e-5", 123456789012345.67),
     ],
 )
-def test_long_digits_that_are_no_integer_are_let_be(body: bytes, value: Any) -> None:
+def test_long_digits_outside_integers_are_accepted(body: bytes, value: Any) -> None:
     assert parse(body) == value
 
 
@@ -70,7 +70,7 @@ def test_a_number_beyond_every_float_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b" ", b"{", b"[1] x", b"NaN", b"\xef\xbb\xbf1", b'"\xff"', b'"\\ud800"', b"01"]
 )
-def test_what_is_not_json_is_refused(body: bytes) -> None:
+def test_invalid_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidBody):
         parse(body)
 
@@ -82,7 +82,7 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
         b"[" * 1_000_000 + b"18446744073709551615" + b"]" * 1_000_000,
     ],
 )
-def test_a_bottomless_document_is_refused(body: bytes) -> None:
+def test_a_very_deep_document_is_refused(body: bytes) -> None:
     with pytest.raises((InvalidBody, TooDeep)):
         canonical(parse(body))
 
@@ -96,7 +96,7 @@ def test_a_bottomless_document_is_refused(body: bytes) -> None:
         (LARGEST_INTEGER, "18446744073709551615"),
     ],
 )
-def test_a_value_is_kept_as_canonical_text(value: Any, text: str) -> None:
+def test_a_value_is_stored_as_canonical_text(value: Any, text: str) -> None:
     assert canonical(value) == text
 
 
@@ -136,7 +136,7 @@ def test_depth_counts_the_containers(value: Any, depth: int) -> None:
         max_leaves=10,
     )
 )
-def test_whatever_is_parsed_is_kept_and_read_back_the_same(value: Any) -> None:
+def test_every_parsed_value_is_stored_and_read_without_loss(value: Any) -> None:
     body = json.dumps(value).encode()
 
     try:

@@ -1,4 +1,4 @@
-"""Runs `valuetracker sillytavern …` and looks at what came of it."""
+"""Runs `valuetracker sillytavern …` and checks the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home, a SillyTavern and a server of the test's own."""
+"""Fixtures: a home, a SillyTavern and a server for each test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ StartServer = Callable[..., RunningServer]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one: whoever runs the tests may have a SillyTavern."""
+    """An empty home, because the user who runs the tests may have a SillyTavern."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"
@@ -51,7 +51,7 @@ def upstream() -> Iterator[FakeSillyTavern]:
 
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[StartServer]:
-    """Starts a server with settings of the test's own."""
+    """Starts a server with the settings of the test."""
     with ExitStack() as stack:
 
         def start(**settings: Any) -> RunningServer:
@@ -64,7 +64,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
 def bridge(
     start_server: StartServer, sillytavern: Path, upstream: FakeSillyTavern
 ) -> Iterator[httpx.Client]:
-    """Speaks to a server that knows that SillyTavern; paths are relative to the root."""
+    """A client of a server that knows the SillyTavern; paths are relative to the root."""
     server = start_server(st_root=(sillytavern,), st_base_url=upstream.url)
     with httpx.Client(base_url=server.url, timeout=60, verify=False) as client:
         yield client
@@ -77,7 +77,7 @@ def worlds(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(start_server: StartServer, tmp_path: Path, worlds: Path) -> Iterator[httpx.Client]:
-    """Speaks to a server that knows a data folder with a lorebook in it, Eldoria."""
+    """A client of a server that knows a data folder with the lorebook Eldoria."""
     write_world(worlds, "Eldoria", recap_world())
     with start_server(st_data_root=str(tmp_path / "data")).client() as library:
         yield library

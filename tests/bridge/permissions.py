@@ -1,4 +1,4 @@
-"""Folders that cannot be written to, also for root, whom modes do not stop."""
+"""Read-only folders, also for root, for whom modes have no effect."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VERSION_3 = 0x20080522
-# CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: what lets root through.
+# CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: with these root may ignore modes.
 OVERRIDES = 1 << 1 | 1 << 2
 
 
 @contextmanager
 def read_only(*folders: Path) -> Iterator[None]:
-    """Let nothing be made or removed in these folders by this thread."""
+    """Prevent this thread from creating or removing anything in these folders."""
     modes = {folder: folder.stat().st_mode for folder in folders}
     for folder in folders:
         folder.chmod(0o555)
@@ -29,7 +29,7 @@ def read_only(*folders: Path) -> Iterator[None]:
 
 @contextmanager
 def as_anybody() -> Iterator[None]:
-    """Without what makes root an exception."""
+    """Drop the capabilities that let root ignore modes."""
     if os.geteuid() != 0:
         yield
         return

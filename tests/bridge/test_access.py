@@ -1,4 +1,4 @@
-"""Who may use the bridge: what changes folders, or chooses addresses, is the admin's."""
+"""Access to the bridge: only an admin changes folders or chooses addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def player(
         yield client
 
 
-def test_folders_are_the_admins(player: httpx.Client, sillytavern: Path) -> None:
+def test_only_an_admin_may_change_folders(player: httpx.Client, sillytavern: Path) -> None:
     before = tree(sillytavern)
 
     answer = player.post("/st/extension/sync", json={"dry_run": False})
@@ -41,7 +41,7 @@ def test_folders_are_the_admins(player: httpx.Client, sillytavern: Path) -> None
 @pytest.mark.parametrize(
     "asked", [{"base_url": "http://127.0.0.1:{port}"}, {"plugin_base": "/api/other"}]
 )
-def test_only_an_admin_chooses_what_is_asked(
+def test_only_an_admin_chooses_the_address(
     player: httpx.Client, upstream: FakeSillyTavern, asked: dict[str, Any]
 ) -> None:
     chosen = {name: text.replace("{port}", str(closed_port())) for name, text in asked.items()}
@@ -57,7 +57,7 @@ def test_only_an_admin_chooses_what_is_asked(
     assert upstream.asked == []
 
 
-def test_everybody_may_ask_what_is_configured(
+def test_everybody_may_use_the_configured_address(
     player: httpx.Client, upstream: FakeSillyTavern
 ) -> None:
     upstream.says(f"{PREFIX}/session/sync", {"ok": True})
@@ -68,7 +68,7 @@ def test_everybody_may_ask_what_is_configured(
     assert (health.status_code, sync.status_code) == (200, 200)
 
 
-def test_what_is_bundled_has_our_version() -> None:
+def test_bundled_files_have_the_version_of_the_package() -> None:
     bundle = bundle_directory()
 
     versions = {

@@ -1,5 +1,5 @@
 """
-What programs written for the older bridge read from these routes, key by key.
+The keys that programs written for the older bridge read from these routes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from tests.bridge.upstream import FakeSillyTavern
 from valuetracker.settings import PREFIX
 
-# As its documentation puts them: a dot leads into an object, brackets into a list.
+# In the notation of its documentation: a dot for an object, brackets for a list.
 HEALTH_KEYS = [
     "status",
     "alerts[]",
@@ -86,7 +86,7 @@ def test_session_sync_serves(
     assert has(answer.json(), key)
 
 
-def test_the_plugins_package_is_among_what_is_watched(bridge: httpx.Client) -> None:
+def test_the_plugins_package_is_among_the_watched_paths(bridge: httpx.Client) -> None:
     purposes = {each["purpose"] for each in bridge.get("/st/health").json()["paths"]["watch_paths"]}
 
     assert purposes >= {"plugin_bundle_package", "plugin_destination_package"}

@@ -31,13 +31,15 @@ def actions(found: dict[str, Any], action: str) -> set[str]:
 
 
 def everything() -> dict[str, bytes]:
-    """What is copied, by its place in SillyTavern, but for the record of it."""
+    """Return the copied files by their path in SillyTavern, without the record."""
     plugin = {f"{PLUGIN}/{name}": content for name, content in bundled_files("plugin").items()}
     extension = {f"{EXTENSION}/{name}": text for name, text in bundled_files("extension").items()}
     return plugin | extension
 
 
-def test_nothing_is_written_unless_it_is_asked_for(bridge: httpx.Client, sillytavern: Path) -> None:
+def test_nothing_is_written_without_being_requested(
+    bridge: httpx.Client, sillytavern: Path
+) -> None:
     before = tree(sillytavern)
 
     without_a_body = bridge.post("/st/extension/sync")
@@ -57,7 +59,9 @@ def test_nothing_is_written_unless_it_is_asked_for(bridge: httpx.Client, sillyta
     assert found["extension"]["overall_needs_sync"] is True
 
 
-def test_what_is_planned_is_what_is_done(bridge: httpx.Client, sillytavern: Path) -> None:
+def test_a_dry_run_lists_the_actions_of_the_real_run(
+    bridge: httpx.Client, sillytavern: Path
+) -> None:
     planned = sync(bridge)
 
     done = sync(bridge, dry_run=False)
@@ -70,13 +74,13 @@ def test_what_is_planned_is_what_is_done(bridge: httpx.Client, sillytavern: Path
     assert done["paths"]["destination_exists"] is True
 
 
-def test_bytes_decide_what_is_skipped_and_what_is_updated(
+def test_files_with_the_same_bytes_are_skipped_and_others_updated(
     bridge: httpx.Client, sillytavern: Path
 ) -> None:
     sync(bridge, dry_run=False)
     manifest = sillytavern / EXTENSION / "manifest.json"
     text = manifest.read_bytes()
-    # As long and as old as before.
+    # The same size and modification time as before.
     stamp = manifest.stat()
     manifest.write_bytes(text.replace(b"0", b"9", 1) if b"0" in text else text[::-1])
     os.utime(manifest, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -106,7 +110,7 @@ def test_no_temporary_file_stays(bridge: httpx.Client, sillytavern: Path) -> Non
     assert [name for name in tree(sillytavern) if name.endswith(".tmp")] == []
 
 
-def test_another_source_may_be_copied_without_what_is_hidden(
+def test_another_source_may_be_copied_without_hidden_files(
     bridge: httpx.Client, sillytavern: Path
 ) -> None:
     source = sillytavern / "my-fork"
@@ -144,7 +148,7 @@ def test_a_destination_may_be_named_within_the_roots(
     assert (sillytavern / PLUGIN / "package.json").is_file()
 
 
-def test_uninstalling_finds_what_was_copied_for_one_user(
+def test_uninstalling_removes_an_extension_copied_for_one_user(
     bridge: httpx.Client, sillytavern: Path
 ) -> None:
     folder = sillytavern / "data/default-user/extensions"

@@ -1,4 +1,4 @@
-"""What is not copied, and nothing is changed by it."""
+"""Refused copies, which change nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_nothing_outside_the_roots_is_read_or_written(
 @pytest.mark.parametrize(
     "value", [5, "", "  ", "a\0b", "a\nb", "/" + "x" * 5_000, ["/"], "/\ud800"]
 )
-def test_what_is_no_path_is_refused(bridge: httpx.Client, value: Any) -> None:
+def test_an_invalid_path_is_refused(bridge: httpx.Client, value: Any) -> None:
     answer = bridge.post(
         "/st/extension/sync", content=json.dumps({"destination": value, "dry_run": False})
     )
@@ -78,7 +78,7 @@ def test_what_is_no_path_is_refused(bridge: httpx.Client, value: Any) -> None:
 def test_a_path_must_be_absolute(
     bridge: httpx.Client, sillytavern: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    # As the server inside SillyTavern is started there.
+    # The plugin starts the server in this folder.
     monkeypatch.chdir(sillytavern)
     before = tree(sillytavern)
 
@@ -99,14 +99,14 @@ def test_a_name_that_is_too_long_for_the_system_is_refused(
 
 
 @pytest.mark.parametrize("source", ["nothing", "", "plugins", "server.js"])
-def test_a_source_that_is_not_there_or_no_extension(
+def test_a_source_that_is_missing_or_not_an_extension_is_refused(
     bridge: httpx.Client, sillytavern: Path, source: str
 ) -> None:
     refused(bridge, SourceNotFound, source=str(sillytavern / source))
 
 
 @pytest.mark.parametrize("manifest", ["", "{", "[]", "\0"])
-def test_a_source_with_a_broken_manifest(
+def test_a_source_with_a_broken_manifest_is_refused(
     bridge: httpx.Client, sillytavern: Path, manifest: str
 ) -> None:
     (sillytavern / "fork").mkdir()
@@ -117,7 +117,7 @@ def test_a_source_with_a_broken_manifest(
     refused(bridge, SourceNotFound, source=str(sillytavern / "fork"))
 
 
-def test_a_source_that_holds_too_much(bridge: httpx.Client, sillytavern: Path) -> None:
+def test_a_source_that_is_too_large_is_refused(bridge: httpx.Client, sillytavern: Path) -> None:
     (sillytavern / "fork").mkdir()
     (sillytavern / "fork/manifest.json").write_text("{}")
     for number in range(3):
@@ -133,13 +133,15 @@ def test_the_plugins_folder_is_not_for_extensions(bridge: httpx.Client, sillytav
     refused(bridge, NoDestination, destination=str(sillytavern / "plugins"))
 
 
-def test_no_sillytavern_anywhere(start_server: StartServer, home: Path) -> None:
+def test_without_any_sillytavern_the_request_is_refused(
+    start_server: StartServer, home: Path
+) -> None:
     with start_server().client() as client:
         refused(client, NoDestination)
     assert tree(home) == {}
 
 
-def test_the_usual_place_is_used_if_there_is_one(start_server: StartServer, home: Path) -> None:
+def test_the_usual_folder_is_used_if_it_exists(start_server: StartServer, home: Path) -> None:
     make_sillytavern(home / "SillyTavern")
     with start_server().client() as client:
         found = sync(client, dry_run=False)
@@ -222,10 +224,10 @@ def test_the_root_itself_may_be_a_link(
     assert (sillytavern / PLUGIN / "package.json").is_file()
 
 
-# What is in the way
+# Other plugins and extensions
 
 
-def test_a_plugin_that_is_not_ours_is_left_alone(bridge: httpx.Client, sillytavern: Path) -> None:
+def test_a_plugin_that_is_not_ours_is_not_changed(bridge: httpx.Client, sillytavern: Path) -> None:
     foreign = sillytavern / PLUGIN
     foreign.mkdir()
     (foreign / "index.js").write_text("// the original")
@@ -272,7 +274,7 @@ def test_other_plugins_are_not_in_the_way(bridge: httpx.Client, sillytavern: Pat
     sync(bridge, dry_run=False)
 
 
-def test_another_extension_of_that_folder_is_left_alone(
+def test_another_extension_in_that_folder_is_not_changed(
     bridge: httpx.Client, sillytavern: Path
 ) -> None:
     folder = sillytavern / EXTENSION
@@ -286,7 +288,7 @@ def test_another_extension_of_that_folder_is_left_alone(
 
 
 @pytest.mark.parametrize("name", ["plugins", PLUGIN, f"{EXTENSION}/manifest.json"])
-def test_a_file_where_a_folder_should_be_and_the_other_way_round(
+def test_a_file_instead_of_a_folder_and_a_folder_instead_of_a_file_are_refused(
     bridge: httpx.Client, sillytavern: Path, name: str
 ) -> None:
     place = sillytavern / name

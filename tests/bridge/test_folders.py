@@ -1,4 +1,4 @@
-"""Folders that are read and written through no symbolic link, whole or not at all."""
+"""Folders that are read and written without following links, completely or not at all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
-def test_a_file_that_is_there_is_not_replaced_if_it_must_not_be(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_replaced_without_replace(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
     with Folder.open(tmp_path) as folder:
         with pytest.raises(FileExistsError):
@@ -82,14 +82,14 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     assert (root / "moved/file").read_bytes() == b"ours"
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with Folder.open(tmp_path) as folder, pytest.raises(NotWritable):
         folder.read("pipe")
 
 
-def test_a_folder_goes_only_when_it_is_empty(tmp_path: Path) -> None:
+def test_a_folder_is_removed_only_if_it_is_empty(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").write_bytes(b"")
     (tmp_path / "empty").mkdir()
@@ -100,7 +100,7 @@ def test_a_folder_goes_only_when_it_is_empty(tmp_path: Path) -> None:
     assert gone == [False, True, False]
 
 
-def test_a_root_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_root_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
         Folder.open(tmp_path / "nothing")
 

@@ -1,4 +1,4 @@
-"""Whether SillyTavern and the plugin are there, and of one version."""
+"""The health of SillyTavern and its plugin, and their versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def health(bridge: httpx.Client, **query: Any) -> dict[str, Any]:
     return found
 
 
-def test_all_is_well(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
+def test_sillytavern_and_plugin_are_healthy(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
     install(bridge)
 
     found = health(bridge)
@@ -68,7 +70,7 @@ def test_all_is_well(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_behind_a_login_the_plugin_that_asks_is_there(
+def test_behind_a_login_the_plugin_that_forwards_counts_as_running(
     start_server: StartServer, sillytavern: Path, upstream: FakeSillyTavern, status: int
 ) -> None:
     server = start_server(st_root=(sillytavern,), st_base_url=upstream.url, bridge_secret="s")
@@ -89,7 +91,7 @@ def test_behind_a_login_the_plugin_that_asks_is_there(
         assert (each["status"], each["alerts"]) == ("degraded", ["plugin_health_error"])
 
 
-def test_what_is_not_installed_is_told(bridge: httpx.Client) -> None:
+def test_missing_files_are_reported(bridge: httpx.Client) -> None:
     found = health(bridge)
 
     assert found["status"] == "degraded"
@@ -183,7 +185,7 @@ def test_another_version_may_be_running(bridge: httpx.Client, upstream: FakeSill
     ],
     ids=lambda said: f"{said.status} {said.body[:20]!r}",
 )
-def test_a_plugin_that_does_not_answer_as_it_should(
+def test_an_unexpected_answer_of_the_plugin_is_an_error(
     bridge: httpx.Client, upstream: FakeSillyTavern, said: Said
 ) -> None:
     install(bridge)
@@ -197,7 +199,7 @@ def test_a_plugin_that_does_not_answer_as_it_should(
     assert upstream.paths().count("/csrf-token") == 1
 
 
-def test_nothing_reachable_is_offline(bridge: httpx.Client) -> None:
+def test_without_any_answer_the_status_is_offline(bridge: httpx.Client) -> None:
     install(bridge)
     url = f"http://127.0.0.1:{closed_port()}"
 
@@ -221,7 +223,9 @@ def test_a_slow_sillytavern_is_not_waited_for(
     assert found["ping"]["latency_ms"] < 1_500
 
 
-def test_the_plugin_may_stand_elsewhere(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
+def test_the_plugin_may_have_another_base_path(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
     upstream.says("/plugins/mine/health", {"ok": True, "version": __version__})
 
     found = health(bridge, plugin_base="/plugins/mine")
@@ -230,7 +234,7 @@ def test_the_plugin_may_stand_elsewhere(bridge: httpx.Client, upstream: FakeSill
     assert found["plugin_base"] == "/plugins/mine"
 
 
-def test_a_switched_off_bridge_asks_nothing(
+def test_a_switched_off_bridge_sends_no_request(
     start_server: StartServer, upstream: FakeSillyTavern
 ) -> None:
     server = start_server(st_enabled=0, st_base_url=upstream.url)
@@ -345,7 +349,7 @@ def test_a_configured_origin_is_compared_as_a_whole(start_server: StartServer) -
         ("plugin_base", "api"),
     ],
 )
-def test_a_query_that_is_no_good_is_refused(bridge: httpx.Client, name: str, value: str) -> None:
+def test_an_invalid_query_is_refused(bridge: httpx.Client, name: str, value: str) -> None:
     answer = bridge.get("/st/health", params={name: value})
 
     assert outcome(answer) == refused_as(answer, InvalidQuery)

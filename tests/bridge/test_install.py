@@ -33,7 +33,7 @@ def test_plugin_extension_and_client_are_installed(sillytavern: Path) -> None:
     assert "--enable-plugins" in output
 
 
-def test_the_record_says_which_python_which_version_and_which_files(sillytavern: Path) -> None:
+def test_the_record_names_the_python_the_version_and_the_files(sillytavern: Path) -> None:
     succeed("install", sillytavern)
 
     found = record(sillytavern)
@@ -48,7 +48,7 @@ def test_the_record_says_which_python_which_version_and_which_files(sillytavern:
     assert {PLUGIN.as_posix(), EXTENSION.as_posix()} <= set(found["folders"])
 
 
-def test_again_changes_nothing(sillytavern: Path) -> None:
+def test_installing_again_changes_nothing(sillytavern: Path) -> None:
     succeed("install", sillytavern)
     before = tree(sillytavern)
 
@@ -58,7 +58,7 @@ def test_again_changes_nothing(sillytavern: Path) -> None:
     assert "0 files created, 0 updated" in output
 
 
-def test_an_installation_that_was_cut_short_is_finished(sillytavern: Path) -> None:
+def test_an_interrupted_installation_is_completed(sillytavern: Path) -> None:
     succeed("install", sillytavern)
     whole = tree(sillytavern)
     (sillytavern / EXTENSION / "manifest.json").unlink()
@@ -105,12 +105,14 @@ def test_a_newer_version_is_not_replaced_unless_forced(sillytavern: Path) -> Non
     assert status(sillytavern)["installed"] == __version__
 
 
-# What is no SillyTavern, or has something in the way
+# Folders that are not a SillyTavern, or contain another plugin
 
 
 @pytest.mark.parametrize("lacking", ["server.js", "package.json", "public", "all", "name"])
 @pytest.mark.parametrize("command", ["install", "status", "uninstall"])
-def test_what_is_no_sillytavern_is_refused(tmp_path: Path, command: str, lacking: str) -> None:
+def test_a_folder_without_a_sillytavern_is_refused(
+    tmp_path: Path, command: str, lacking: str
+) -> None:
     root = make_sillytavern(tmp_path / "st")
     if lacking == "all":
         root = tmp_path / "nothing"
@@ -135,7 +137,7 @@ def test_a_broken_package_file_is_no_sillytavern(sillytavern: Path, text: str) -
     fail("install", sillytavern)
 
 
-def test_the_original_plugin_is_named_and_left_alone(sillytavern: Path) -> None:
+def test_the_original_plugin_is_named_and_not_changed(sillytavern: Path) -> None:
     folder = sillytavern / "plugins/SillyTavern-ValueTracker"
     (folder / "dist").mkdir(parents=True)
     (folder / "package.json").write_text('{"name": "value-tracker", "main": "dist/index.js"}')
@@ -148,7 +150,7 @@ def test_the_original_plugin_is_named_and_left_alone(sillytavern: Path) -> None:
     assert tree(sillytavern) == before
 
 
-def test_a_folder_of_our_name_without_our_record_is_left_alone(sillytavern: Path) -> None:
+def test_a_folder_of_our_name_without_our_record_is_not_changed(sillytavern: Path) -> None:
     (sillytavern / PLUGIN).mkdir()
     (sillytavern / PLUGIN / "package.json").write_text('{"name": "valuetracker-plugin"}')
     before = tree(sillytavern)
@@ -167,16 +169,14 @@ def test_a_folder_that_cannot_be_written_to_is_named(sillytavern: Path, folder: 
 
     assert folder in output
     assert "hint: " in output
-    # What could be installed is known to be ours, and goes again.
+    # The part that was installed is recorded, so it can be removed again.
     if (sillytavern / PLUGIN).exists():
         succeed("uninstall", sillytavern)
     assert not (sillytavern / PLUGIN).exists()
 
 
 @pytest.mark.parametrize("link", [EXTENSION, PLUGIN / "bridge.js", EXTENSION / "index.js"])
-def test_where_a_link_is_in_the_way_nothing_is_installed(
-    sillytavern: Path, tmp_path: Path, link: Path
-) -> None:
+def test_nothing_is_installed_through_a_link(sillytavern: Path, tmp_path: Path, link: Path) -> None:
     (sillytavern / link).parent.mkdir(parents=True, exist_ok=True)
     (sillytavern / link).symlink_to(tmp_path)
     before = tree(sillytavern)
@@ -187,7 +187,7 @@ def test_where_a_link_is_in_the_way_nothing_is_installed(
     assert tree(sillytavern) == before
 
 
-def test_a_python_that_cannot_be_run_is_told(
+def test_a_python_that_cannot_be_run_is_reported(
     sillytavern: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(sillytavern / "gone/python"))
@@ -201,7 +201,7 @@ def test_a_python_that_cannot_be_run_is_told(
 def test_a_python_that_could_not_run_the_server_is_refused(
     sillytavern: Path, tmp_path: Path
 ) -> None:
-    # One that has what we need, and finds the package only beside itself.
+    # A Python that has the dependencies, and finds the package only in the current folder.
     venv.create(tmp_path / "bare", with_pip=False)
     python = tmp_path / "bare/bin/python"
     path = os.pathsep.join([str(Path(valuetracker.__file__).parent.parent), *sys.path])
@@ -257,7 +257,7 @@ def test_plugins_are_switched_on_and_off_again_and_the_rest_stays(
 
 
 @pytest.mark.parametrize("line", ["enableServerPlugins: true", "enableServerPlugins: True # on"])
-def test_what_is_on_is_left_as_it_is(sillytavern: Path, line: str) -> None:
+def test_plugins_that_are_switched_on_stay_as_they_are(sillytavern: Path, line: str) -> None:
     (sillytavern / "config.yaml").write_text(line)
 
     succeed("install", sillytavern, "--enable-plugins")
@@ -266,13 +266,13 @@ def test_what_is_on_is_left_as_it_is(sillytavern: Path, line: str) -> None:
     assert (sillytavern / "config.yaml").read_text() == line
 
 
-def test_the_configuration_is_not_touched_unless_asked(sillytavern: Path) -> None:
+def test_the_configuration_is_not_changed_without_being_requested(sillytavern: Path) -> None:
     succeed("install", sillytavern)
 
     assert (sillytavern / "config.yaml").read_text() == CONFIG
 
 
-def test_an_unusual_configuration_is_left_to_the_person(sillytavern: Path) -> None:
+def test_an_unusual_configuration_must_be_changed_by_hand(sillytavern: Path) -> None:
     (sillytavern / "config.yaml").write_text('{"listen": false}')
 
     output = fail("install", sillytavern, "--enable-plugins")
@@ -281,7 +281,7 @@ def test_an_unusual_configuration_is_left_to_the_person(sillytavern: Path) -> No
     assert (sillytavern / "config.yaml").read_text() == '{"listen": false}'
 
 
-def test_a_configuration_behind_a_link_is_left_to_the_person(
+def test_a_configuration_behind_a_link_must_be_changed_by_hand(
     sillytavern: Path, tmp_path: Path
 ) -> None:
     (sillytavern / "config.yaml").rename(tmp_path / "config.yaml")
@@ -293,7 +293,7 @@ def test_a_configuration_behind_a_link_is_left_to_the_person(
     assert (tmp_path / "config.yaml").read_text() == CONFIG
 
 
-def test_a_configuration_behind_a_link_is_looked_at(sillytavern: Path, tmp_path: Path) -> None:
+def test_a_configuration_behind_a_link_is_read(sillytavern: Path, tmp_path: Path) -> None:
     (sillytavern / "config.yaml").unlink()
     (sillytavern / "config.yaml").symlink_to(tmp_path / "config.yaml")
 

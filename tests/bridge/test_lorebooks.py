@@ -1,4 +1,4 @@
-"""Lorebooks are copied whole, on the files themselves."""
+"""Copies of lorebooks, on real files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clone(library: httpx.Client, name: str = "Eldoria", **body: Any) -> dict[str
     return found
 
 
-def test_all_entries_cloned(library: httpx.Client, worlds: Path) -> None:
+def test_all_entries_are_copied(library: httpx.Client, worlds: Path) -> None:
     original = (worlds / "Eldoria.json").read_bytes()
 
     found = clone(library, **{"as": "Eldoria - duel"})
@@ -49,7 +49,7 @@ def test_all_entries_cloned(library: httpx.Client, worlds: Path) -> None:
     assert found["warnings"] == [UNREADABLE]
 
 
-def test_uids_are_new_and_everything_else_is_as_it_was(library: httpx.Client, worlds: Path) -> None:
+def test_uids_are_new_and_everything_else_is_the_same(library: httpx.Client, worlds: Path) -> None:
     uids = clone(library, **{"as": "Copy"})["uids"]
 
     source, copied = recap_world(), read_world(worlds, "Copy")
@@ -107,7 +107,7 @@ def test_the_order_of_javascript_stays(library: httpx.Client, worlds: Path) -> N
     assert [each["displayIndex"] for each in copied.values()] == [-10, 7, 0]
 
 
-def test_an_entry_without_a_place_stays_where_it_was_shown(
+def test_an_entry_without_a_display_index_keeps_its_position(
     library: httpx.Client, worlds: Path
 ) -> None:
     bare = {"uid": 4, "comment": "bare"}
@@ -182,7 +182,7 @@ def test_names_that_lead_elsewhere_are_refused(
     assert tree(tmp_path / "data") == before
 
 
-def test_a_copy_never_takes_anothers_place(library: httpx.Client, worlds: Path) -> None:
+def test_a_copy_never_replaces_a_lorebook(library: httpx.Client, worlds: Path) -> None:
     write_world(worlds, "Taken", {"entries": {}})
     before = tree(worlds)
 
@@ -194,7 +194,7 @@ def test_a_copy_never_takes_anothers_place(library: httpx.Client, worlds: Path) 
     assert tree(worlds) == before
 
 
-def test_of_many_at_once_one_gets_the_name(library: httpx.Client, worlds: Path) -> None:
+def test_of_many_copies_at_once_one_gets_the_name(library: httpx.Client, worlds: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(
@@ -207,13 +207,13 @@ def test_of_many_at_once_one_gets_the_name(library: httpx.Client, worlds: Path) 
     assert sorted(path.name for path in worlds.iterdir()) == ["Copy.json", "Eldoria.json"]
 
 
-def test_a_lorebook_that_is_not_there(library: httpx.Client) -> None:
+def test_a_missing_lorebook_is_not_found(library: httpx.Client) -> None:
     answer = library.post("/st/lorebooks/Nothing/clone", json={})
 
     assert outcome(answer) == refused_as(answer, LorebookNotFound)
 
 
-def test_no_data_folder_anywhere(start_server: StartServer) -> None:
+def test_without_a_data_folder_the_hint_names_the_option(start_server: StartServer) -> None:
     with start_server().client() as library:
         answer = library.post("/st/lorebooks/Eldoria/clone", json={})
 
@@ -261,7 +261,7 @@ def test_a_broken_file_is_an_error_and_changes_nothing(
     assert tree(worlds) == before
 
 
-def test_bytes_that_are_no_text_are_a_broken_file(library: httpx.Client, worlds: Path) -> None:
+def test_invalid_utf8_is_a_broken_file(library: httpx.Client, worlds: Path) -> None:
     (worlds / "Broken.json").write_bytes(b'{"entries": {"0": {"comment": "\xff"}}}')
 
     answer = library.post("/st/lorebooks/Broken/clone", json={"as": "Copy"})

@@ -1,4 +1,4 @@
-"""Where the extension comes from and where it belongs."""
+"""The folder the extension is copied from and the folder it is copied to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def paths(server: Any) -> dict[str, Any]:
     return found
 
 
-def test_all_that_was_looked_at_is_told(start_server: StartServer, home: Path) -> None:
+def test_all_candidates_are_reported(start_server: StartServer, home: Path) -> None:
     found = paths(start_server())
 
     chain = found.pop("resolution_chain")
@@ -82,7 +82,7 @@ def test_the_root_answers_as_the_prefix_does(bridge: httpx.Client) -> None:
         ((), "default"),
     ],
 )
-def test_the_first_place_that_is_named_wins(
+def test_the_first_setting_that_is_set_is_used(
     start_server: StartServer,
     tmp_path: Path,
     home: Path,
@@ -118,7 +118,7 @@ def test_the_first_place_that_is_named_wins(
     }
 
 
-def test_what_the_flag_takes_from_its_variable_is_the_environments(
+def test_a_setting_from_its_variable_counts_as_environment(
     start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = str(tmp_path / "extensions")
@@ -140,7 +140,7 @@ def test_people_may_name_the_folder_itself_or_one_above(
     assert found["sync"]["plugin"]["destination"] == str(sillytavern / "plugins/valuetracker")
 
 
-def test_a_folder_with_a_manifest_is_the_extensions_own(
+def test_a_folder_with_a_manifest_is_the_folder_of_the_extension(
     start_server: StartServer, sillytavern: Path
 ) -> None:
     folder = sillytavern / EXTENSIONS / "my-values"
@@ -173,7 +173,7 @@ def test_a_folder_that_belongs_to_no_sillytavern_leaves_the_plugin_unresolved(
     assert found["sync"]["plugin_needs_sync"] is False
 
 
-def test_a_token_is_never_told(start_server: StartServer) -> None:
+def test_a_token_is_never_shown(start_server: StartServer) -> None:
     with start_server(st_token="hush-hush").client() as client:
         answers = [client.get("/st/paths"), client.get("/st/health?base_url=http://127.0.0.1:9")]
 

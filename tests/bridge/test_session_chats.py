@@ -1,4 +1,4 @@
-"""A session whose values are those of a chat, there and back."""
+"""A session that sends the values of a chat and stores the returned ones."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def test_variables_come_from_a_chat_and_go_back_to_it(
     assert len({each["revision"] for each in history}) == 1
 
 
-def test_variables_that_are_given_are_those_that_are_sent(
-    bridge: httpx.Client, upstream: FakeSillyTavern
-) -> None:
+def test_variables_of_the_request_are_sent(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
     upstream.says(ENDPOINT, {"ok": True, "variables": {"gold": 2}})
 
     found = sync(bridge, chat="lake", variables={})
@@ -64,7 +62,7 @@ def test_variables_that_are_given_are_those_that_are_sent(
 @pytest.mark.parametrize(
     "answer", [{"ok": False, "variables": {"a": 1}}, {"ok": True, "variables": [1]}, {"ok": True}]
 )
-def test_nothing_is_stored_that_did_not_come_back_well(
+def test_variables_of_a_failed_answer_are_not_stored(
     bridge: httpx.Client, upstream: FakeSillyTavern, answer: Any
 ) -> None:
     upstream.says(ENDPOINT, answer)
@@ -78,7 +76,7 @@ def test_nothing_is_stored_that_did_not_come_back_well(
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "x" * 2_000])
-def test_variables_that_cannot_be_stored_are_a_failure_upstream(
+def test_variables_that_cannot_be_stored_are_an_upstream_failure(
     bridge: httpx.Client, upstream: FakeSillyTavern, key: str
 ) -> None:
     upstream.says(ENDPOINT, {"ok": True, "variables": {"fine": 1, key: 1}})
@@ -92,7 +90,7 @@ def test_variables_that_cannot_be_stored_are_a_failure_upstream(
     )
 
 
-def test_whose_chat_it_is_must_be_clear(bridge: httpx.Client) -> None:
+def test_the_extension_of_a_chat_is_registered_and_unambiguous(bridge: httpx.Client) -> None:
     unknown = bridge.post("/st/session/sync", json={"chat": "lake", "extension_id": "nobody"})
     differing = bridge.post(
         "/st/session/sync",

@@ -1,4 +1,4 @@
-"""The counterpart: sessions that are taken, and pages that reply to them."""
+"""The receiving side: sessions that are stored, and pages that reply to them."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def take(client: httpx.Client, query: str = "", **body: Any) -> dict[str, Any]:
 
 
 def listeners(server: RunningServer, user: str = "default-user") -> int:
-    """How many requests of pages are waiting."""
+    """Return the number of pages that wait."""
     waiting: int = server.app.state.dispatcher.service.prompts.listeners(user)
     return waiting
 
 
-# Taking
+# Storing
 
 
 def test_variables_are_kept_in_the_chat_of_the_session(client: httpx.Client) -> None:
@@ -88,7 +88,7 @@ def test_all_variables_of_one_session_are_one_revision(client: httpx.Client) -> 
     assert len({each["revision"] for each in items if each["op"] == "set"}) == 1
 
 
-def test_the_extension_comes_into_being_when_it_is_needed(client: httpx.Client) -> None:
+def test_the_extension_is_created_when_it_is_needed(client: httpx.Client) -> None:
     before = client.get("/extensions/session-sync").status_code
 
     take(client, session_id="lake")
@@ -131,7 +131,7 @@ def test_another_extension_may_be_named(server: RunningServer, how: str) -> None
         ({"timeout": 31}, "", InvalidBody),
     ],
 )
-def test_what_cannot_be_taken_is_refused(
+def test_an_invalid_session_is_refused(
     client: httpx.Client, body: dict[str, Any], header: str, kind: type[Any]
 ) -> None:
     headers = {"x-extension-id": header} if header else {}
@@ -142,7 +142,7 @@ def test_what_cannot_be_taken_is_refused(
     assert answer.status_code == kind.status
 
 
-def test_an_archived_chat_takes_none(client: httpx.Client) -> None:
+def test_an_archived_chat_accepts_no_variables(client: httpx.Client) -> None:
     take(client, session_id="lake", variables={"gold": 1})
     client.delete("/chats/lake", headers=DEFAULT)
 
@@ -154,7 +154,7 @@ def test_an_archived_chat_takes_none(client: httpx.Client) -> None:
 # Replying
 
 
-def test_nobody_is_waited_for_while_no_page_is_open(client: httpx.Client) -> None:
+def test_without_an_open_page_a_session_is_answered_at_once(client: httpx.Client) -> None:
     started = time.monotonic()
 
     found = take(client, session_id="lake", messages=["Hm?"], timeout=30)
@@ -172,7 +172,7 @@ def test_nobody_is_waited_for_while_no_page_is_open(client: httpx.Client) -> Non
         (None, None),
     ],
 )
-def test_a_page_that_is_open_may_reply(
+def test_an_open_page_may_reply(
     server: RunningServer,
     client: httpx.Client,
     threads: ThreadPoolExecutor,
@@ -236,7 +236,7 @@ def test_each_prompt_is_given_to_one_page(
     assert sorted(prompt["session_id"] for prompt in prompts) == ["lake", "road", "tower"]
 
 
-def test_a_reply_that_comes_too_late_is_told_so(
+def test_a_late_reply_is_refused(
     server: RunningServer, client: httpx.Client, threads: ThreadPoolExecutor
 ) -> None:
     page = threads.submit(client.get, "/session/pending?wait=30")
@@ -266,7 +266,7 @@ def test_only_one_reply_counts(
     assert session.result()["reply"]["content"] == "Yes."
 
 
-def test_a_page_that_hangs_up_is_not_waited_for(
+def test_a_page_that_disconnects_gets_no_prompt(
     server: RunningServer, client: httpx.Client, threads: ThreadPoolExecutor
 ) -> None:
     host, _, port = server.url.removeprefix("http://").partition(":")
@@ -287,13 +287,13 @@ def test_a_page_that_hangs_up_is_not_waited_for(
 @pytest.mark.parametrize(
     "body", [{}, {"id": "x"}, {"reply": "x"}, {"id": 5, "reply": "x"}, {"id": "x", "reply": [1]}]
 )
-def test_a_reply_must_be_one(client: httpx.Client, body: dict[str, Any]) -> None:
+def test_an_invalid_reply_is_refused(client: httpx.Client, body: dict[str, Any]) -> None:
     answer = client.post("/session/reply", json=body)
 
     assert outcome(answer) == refused_as(answer, InvalidBody)
 
 
-def test_users_do_not_hear_of_each_others_sessions(start_server: StartServer) -> None:
+def test_users_get_no_prompts_of_other_users(start_server: StartServer) -> None:
     server = start_server(bridge_secret="s")
 
     def speaker(user: str) -> httpx.Client:
@@ -314,7 +314,7 @@ def test_users_do_not_hear_of_each_others_sessions(start_server: StartServer) ->
     assert foreign.status_code == 404
 
 
-def test_a_server_that_stops_lets_pages_and_sessions_go(
+def test_a_server_that_stops_answers_pages_and_sessions(
     tmp_path: Path, threads: ThreadPoolExecutor
 ) -> None:
     with running_server(tmp_path / "other", shutdown_seconds=60) as server:
@@ -333,10 +333,10 @@ def test_a_server_that_stops_lets_pages_and_sessions_go(
     client.close()
 
 
-# Both ends
+# Both sides
 
 
-def test_both_ends_speak_the_same_language(
+def test_a_server_can_send_a_session_to_another_one(
     start_server: StartServer, threads: ThreadPoolExecutor
 ) -> None:
     server = start_server()

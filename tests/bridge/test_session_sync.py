@@ -1,4 +1,4 @@
-"""A session sent to SillyTavern, and what comes back."""
+"""A session that is sent to SillyTavern, and its answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context(bridge: httpx.Client, **body: Any) -> dict[str, Any]:
     return found
 
 
-# What is sent
+# The request
 
 
 def test_a_dry_run_shows_what_would_be_sent_and_opens_no_socket(
@@ -119,7 +119,7 @@ def test_turns_are_brought_into_one_shape(bridge: httpx.Client, message: Any, tu
     assert twice == [turn]
 
 
-def test_messages_come_before_history_and_nothing_is_left_out_of_the_count(
+def test_messages_are_used_before_history_and_all_are_counted(
     bridge: httpx.Client,
 ) -> None:
     assert [each["content"] for each in context(bridge, history=["a"])["messages"]] == ["a"]
@@ -152,7 +152,7 @@ def test_a_session_has_an_id(bridge: httpx.Client, body: dict[str, Any], id: str
     assert context(bridge, **body)["session_id"] == id
 
 
-def test_a_session_without_any_is_given_one(bridge: httpx.Client) -> None:
+def test_a_session_without_an_id_gets_one(bridge: httpx.Client) -> None:
     one, other = context(bridge)["session_id"], context(bridge)["session_id"]
 
     assert re.fullmatch("session-[0-9a-f]{12}", one)
@@ -168,7 +168,7 @@ def test_a_session_without_any_is_given_one(bridge: httpx.Client) -> None:
         ({}, "unspecified"),
     ],
 )
-def test_where_the_scene_comes_from(
+def test_the_source_of_the_scene_is_reported(
     bridge: httpx.Client, body: dict[str, Any], source: str
 ) -> None:
     assert sync(bridge, dry_run=True, **body)["scene_source"] == source
@@ -198,7 +198,7 @@ def test_where_the_scene_comes_from(
         {"base_url": 5},
     ],
 )
-def test_what_is_out_of_range_is_refused(
+def test_a_value_out_of_range_is_refused(
     bridge: httpx.Client, upstream: FakeSillyTavern, body: dict[str, Any]
 ) -> None:
     answer = bridge.post("/st/session/sync", json=body)
@@ -207,7 +207,7 @@ def test_what_is_out_of_range_is_refused(
     assert upstream.asked == []
 
 
-def test_what_is_nested_too_deeply_is_refused(bridge: httpx.Client) -> None:
+def test_a_body_nested_too_deeply_is_refused(bridge: httpx.Client) -> None:
     deep = "[" * 200 + "]" * 200
 
     answers = [
@@ -222,7 +222,7 @@ def test_what_is_nested_too_deeply_is_refused(bridge: httpx.Client) -> None:
     assert [(each.status_code, each.json()["code"]) for each in answers] == [(400, "too_deep")] * 3
 
 
-# What comes back
+# The answer
 
 
 def test_a_token_and_its_cookies_are_fetched_first(
@@ -244,7 +244,7 @@ def test_a_token_and_its_cookies_are_fetched_first(
     assert (found["ok"], found["status"], found["error"]) == (True, "ok", None)
 
 
-def test_a_server_without_tokens_is_posted_to_without(
+def test_a_server_without_csrf_tokens_gets_the_post_without_one(
     bridge: httpx.Client, upstream: FakeSillyTavern
 ) -> None:
     del upstream.answers["/csrf-token"]
@@ -280,7 +280,7 @@ def test_a_configured_token_is_sent(start_server: StartServer, upstream: FakeSil
         (None, None),
     ],
 )
-def test_a_reply_is_given_as_a_panel_shows_it(
+def test_a_reply_has_the_shape_of_a_panel(
     bridge: httpx.Client, upstream: FakeSillyTavern, reply: Any, panel: Any
 ) -> None:
     upstream.says(ENDPOINT, {"ok": True, "reply": reply})
@@ -292,7 +292,9 @@ def test_a_reply_is_given_as_a_panel_shows_it(
     assert found["reply_text"] == (panel["content"] if panel else None)
 
 
-def test_what_sillytavern_refuses_is_told(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
+def test_a_refusal_of_sillytavern_is_reported(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
     upstream.says(ENDPOINT, {"ok": False, "error": "No model."})
 
     found = sync(bridge)
@@ -318,7 +320,7 @@ def test_what_sillytavern_refuses_is_told(bridge: httpx.Client, upstream: FakeSi
     ],
     ids=lambda said: f"{said.status} {said.body[:12]!r} {said.delay}",
 )
-def test_an_answer_that_cannot_be_used_is_a_failure_upstream(
+def test_an_unusable_answer_is_an_upstream_failure(
     bridge: httpx.Client, upstream: FakeSillyTavern, said: Said
 ) -> None:
     upstream.answers[ENDPOINT] = said
@@ -331,7 +333,7 @@ def test_an_answer_that_cannot_be_used_is_a_failure_upstream(
     assert [each.path.partition("?")[0] for each in upstream.asked] == ["/csrf-token", ENDPOINT]
 
 
-def test_nobody_there_is_a_failure_upstream(bridge: httpx.Client) -> None:
+def test_a_missing_sillytavern_is_an_upstream_failure(bridge: httpx.Client) -> None:
     url = f"http://127.0.0.1:{closed_port()}"
 
     answer = bridge.post("/st/session/sync", json={"base_url": url})
@@ -351,9 +353,7 @@ def test_a_switched_off_bridge_sends_nothing(
     assert upstream.asked == []
 
 
-def test_the_latest_syncs_are_kept_for_whoever_looks(
-    bridge: httpx.Client, upstream: FakeSillyTavern
-) -> None:
+def test_the_latest_syncs_are_listed(bridge: httpx.Client, upstream: FakeSillyTavern) -> None:
     upstream.says(ENDPOINT, {"ok": True})
     sync(bridge, session_id="one", messages=["a", "b"], timeout=5)
     sync(bridge, session_id="two", dry_run=True)

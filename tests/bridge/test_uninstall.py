@@ -21,7 +21,9 @@ ENABLED = "enableServerPlugins: true\n"
 
 
 @pytest.mark.parametrize("folders", ["there", "missing"])
-def test_the_tree_is_byte_for_byte_what_it_was(sillytavern: Path, folders: str) -> None:
+def test_uninstalling_leaves_the_tree_byte_for_byte_as_before(
+    sillytavern: Path, folders: str
+) -> None:
     if folders == "missing":
         (sillytavern / "plugins/package.json").unlink()
         (sillytavern / "plugins").rmdir()
@@ -36,7 +38,7 @@ def test_the_tree_is_byte_for_byte_what_it_was(sillytavern: Path, folders: str) 
     assert tree(sillytavern) == before
 
 
-def test_what_was_changed_is_left_and_named(sillytavern: Path) -> None:
+def test_changed_files_are_left_and_named(sillytavern: Path) -> None:
     succeed("install", sillytavern)
     manifest = sillytavern / EXTENSION / "manifest.json"
     manifest.write_text(manifest.read_text() + " ")
@@ -48,12 +50,12 @@ def test_what_was_changed_is_left_and_named(sillytavern: Path) -> None:
     assert manifest.is_file()
     assert (sillytavern / PLUGIN / "config.json").read_text() == "{}"
     assert not (sillytavern / PLUGIN / "package.json").exists()
-    # Installing once more finds its own again.
+    # A new installation recognises its own files.
     succeed("install", sillytavern)
     assert not status(sillytavern)["needsSync"]
 
 
-def test_what_somebody_else_put_there_stays(sillytavern: Path) -> None:
+def test_files_of_others_stay(sillytavern: Path) -> None:
     folder = sillytavern / EXTENSION
     folder.mkdir()
     (folder / "manifest.json").write_bytes(bundled_files("extension")["manifest.json"])
@@ -66,7 +68,7 @@ def test_what_somebody_else_put_there_stays(sillytavern: Path) -> None:
     assert tree(sillytavern) == before
 
 
-def test_what_is_not_installed_cannot_be_uninstalled(sillytavern: Path) -> None:
+def test_uninstalling_needs_an_installation(sillytavern: Path) -> None:
     before = tree(sillytavern)
 
     fail("uninstall", sillytavern)
@@ -89,7 +91,7 @@ def test_what_is_not_installed_cannot_be_uninstalled(sillytavern: Path) -> None:
         "",
     ],
 )
-def test_a_record_that_was_tampered_with_removes_nothing_else(
+def test_a_manipulated_record_removes_no_other_file(
     sillytavern: Path, tmp_path: Path, path: str
 ) -> None:
     succeed("install", sillytavern)
@@ -112,7 +114,7 @@ def test_a_record_that_was_tampered_with_removes_nothing_else(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": 5, "folders": {}, "config": []}'])
-def test_a_record_that_cannot_be_read_does_no_harm(sillytavern: Path, text: str) -> None:
+def test_an_unreadable_record_removes_nothing(sillytavern: Path, text: str) -> None:
     succeed("install", sillytavern)
     (sillytavern / PLUGIN / "installed.json").write_text(text)
 
@@ -133,10 +135,10 @@ def test_nothing_is_removed_through_a_link(sillytavern: Path, tmp_path: Path) ->
     assert tree(tmp_path / "moved") == before
 
 
-# Telling
+# Status
 
 
-def test_status_tells_what_is_bundled_installed_and_running(
+def test_status_shows_the_bundled_installed_and_running_versions(
     sillytavern: Path, upstream: FakeSillyTavern
 ) -> None:
     before = status(sillytavern)
@@ -169,7 +171,7 @@ def test_status_tells_what_is_bundled_installed_and_running(
     }
 
 
-def test_status_tells_what_is_wrong(sillytavern: Path, upstream: FakeSillyTavern) -> None:
+def test_status_shows_problems(sillytavern: Path, upstream: FakeSillyTavern) -> None:
     succeed("install", sillytavern)
     found = record(sillytavern)
     (sillytavern / PLUGIN / "installed.json").write_text(
@@ -190,7 +192,7 @@ def test_status_tells_what_is_wrong(sillytavern: Path, upstream: FakeSillyTavern
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://me@127.0.0.1", "8000", ""])
-def test_status_asks_an_address_and_nothing_else(sillytavern: Path, url: str) -> None:
+def test_status_refuses_anything_but_an_address(sillytavern: Path, url: str) -> None:
     fail("status", sillytavern, "--url", url)
 
 

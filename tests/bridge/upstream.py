@@ -1,4 +1,4 @@
-"""A SillyTavern as far as HTTP can see it: a real server that says what it is told to say."""
+"""A SillyTavern over HTTP: a real server with prepared answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COOKIES = ("session-1=abc; path=/; httponly", "X-CSRF=def; path=/; httponly")
 
 @dataclass
 class Said:
-    """One answer: what it is of, and how it comes."""
+    """One prepared answer."""
 
     body: bytes
     status: int = 200
@@ -30,7 +30,7 @@ class Said:
 
 @dataclass
 class Asked:
-    """One request as it came."""
+    """One received request."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass
 class FakeSillyTavern:
-    """What it answers, by path, and what it was asked."""
+    """The prepared answers by path, and the received requests."""
 
     url: str
     answers: dict[str, Said]
@@ -82,7 +82,7 @@ def make_handler(sillytavern: FakeSillyTavern) -> type[BaseHTTPRequestHandler]:
 
 
 class QuietServer(ThreadingHTTPServer):
-    """One that does not complain of callers who do not wait for the answer."""
+    """A server that ignores callers who disconnect before the answer."""
 
     daemon_threads = True
 
@@ -92,7 +92,7 @@ class QuietServer(ThreadingHTTPServer):
 
 @contextmanager
 def fake_sillytavern(version: str) -> Iterator[FakeSillyTavern]:
-    """One that is well, with the plugin in it."""
+    """A healthy SillyTavern with the plugin."""
     sillytavern = FakeSillyTavern("", {})
     server = QuietServer(("127.0.0.1", 0), make_handler(sillytavern))
     sillytavern.url = f"http://127.0.0.1:{server.server_port}"
@@ -109,7 +109,7 @@ def fake_sillytavern(version: str) -> Iterator[FakeSillyTavern]:
 
 
 def closed_port() -> int:
-    """A port nobody listens on."""
+    """Return a port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Lorebooks as SillyTavern keeps them, with what extensions put into them."""
+"""Lorebooks as SillyTavern stores them, with the entries of extensions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-# What is said of the one registry in it that is not JSON.
+# The warning about the registry that is not JSON.
 UNREADABLE = "The content of _registry_lore is not JSON; it was copied as it is."
 
 
@@ -26,7 +26,7 @@ def entry(uid: int, comment: str, content: str = "text", **more: Any) -> dict[st
 
 
 def recap_world() -> dict[str, Any]:
-    """One as ST-Auto-Recap leaves it: what people wrote, registries, indexes and a queue."""
+    """Return a lorebook of ST-Auto-Recap: people's entries, registries, indexes, a queue."""
     entries = [
         entry(0, "Bob", "A knight."),
         entry(1, "Tower"),

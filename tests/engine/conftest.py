@@ -1,4 +1,4 @@
-"""An engine of each kind, with a database in it."""
+"""Fixtures: each engine, with a database in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from valuetracker.engine import Database
 async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
     async with started(database_url, tmp_path / "db") as bench:
         yield bench
-        # The databases of PostgreSQL are shared by all that run on it.
+        # All tests share the databases of one PostgreSQL.
         for name in ("demo", "other"):
             await bench.engine.discard(bench.location(name), name)
 

@@ -1,5 +1,5 @@
 """
-What one engine answers, the other answers, byte for byte.
+Both engines give the same answers, byte for byte.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from tests.conftest import running_server
 from tests.support.postgres import PostgresServer
 from tests.support.walk import WALK, take
 
-# What differs by its nature: when it was, how many bytes it takes, where it lies, and what
-# the engine is called.
+# These parts differ by their nature: times, sizes, locations and the name of the engine.
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 BYTES = re.compile(r'"bytes":\d+')
 PATH = re.compile(r'"path":"[^"]*"')
 SESSION = re.compile(r'"session":"[^"]*"')
-# Of values among which are times.
+# The digest of values that contain times.
 DIGEST = re.compile(r'"digest":"[0-9a-f]{64}"')
 BRANCHED = re.compile(r"~[0-9a-f]{8}")
 ENGINE = re.compile(r'"engine":"[^"]*"(,"engineVersion":"[^"]*")?')
 LATENCY = re.compile(r'"latency_ms":[0-9.e-]+')
-# A stream may be left after more or fewer events than the other.
+# One stream may end after more events than the other.
 EVENTS = "text/event-stream"
 
 
 def recorded(data_dir: Path, database: str) -> list[tuple[int, list[tuple[str, str]], str]]:
-    """Every answer of the walk: its status, its headers and its body."""
+    """Return the status, headers and body of every answer of the walk."""
     taken = []
     with running_server(data_dir, database=database) as server, server.client("walker") as client:
         for step in WALK:
@@ -55,7 +54,7 @@ def recorded(data_dir: Path, database: str) -> list[tuple[int, list[tuple[str, s
     return taken
 
 
-def test_a_session_of_every_route_is_answered_alike(
+def test_both_engines_answer_a_walk_through_every_route_alike(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     on_sqlite = recorded(tmp_path / "files", "")

@@ -1,4 +1,4 @@
-"""What an engine must do, whichever it is."""
+"""The contract of both engines: committing and failing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from valuetracker.store.tx.jobs import Written
 from valuetracker.store.tx.ledger import Ledger
 
 SOMEBODY = PutCharacter("broken", None, "2026-01-01", "2026-01-01")
-# An instance that is not there any more.
+# An instance that was deleted.
 NOBODY = HolderRow(
     99, 99, "instance", "nothing", "c", None, None, None, "2026-01-01", "2026-01-01", deleted=1
 )
@@ -34,7 +34,7 @@ MISSING = instance("missing")
 # Committing
 
 
-async def test_a_write_is_there_for_everybody_when_it_is_answered(
+async def test_every_connection_reads_a_write_once_it_is_answered(
     bench: Bench, database: Database
 ) -> None:
     for number in range(1, 6):
@@ -46,7 +46,7 @@ async def test_a_write_is_there_for_everybody_when_it_is_answered(
     await bench.recount()
 
 
-async def test_a_commit_is_told_before_any_of_it_is_answered_and_in_order(
+async def test_a_commit_is_announced_in_order_and_before_its_jobs_are_answered(
     database: Database,
 ) -> None:
     commits = commits_of(database)
@@ -87,14 +87,14 @@ async def test_writes_that_wait_are_one_commit_of_bounded_size(
     await bench.recount()
 
 
-async def test_those_who_write_again_as_soon_as_they_are_answered_stay_together(
+async def test_callers_that_write_again_at_once_stay_in_one_group(
     database: Database,
 ) -> None:
     commits = commits_of(database)
 
     async def writer(number: int) -> None:
         for turn in range(10):
-            # Their next requests do not arrive in the same moment.
+            # Their next requests do not arrive at the same moment.
             for _ in range(2 * number):
                 await asyncio.sleep(0)
             await write(database, put_character, f"c{number}-{turn}", None)
@@ -104,7 +104,7 @@ async def test_those_who_write_again_as_soon_as_they_are_answered_stay_together(
     assert [commit.revisions for commit in commits] == [4] * 10
 
 
-async def test_whether_a_group_is_under_way_is_known_and_its_end_is_told(
+async def test_writing_is_true_during_a_group_and_its_end_is_announced(
     database: Database,
 ) -> None:
     told: list[Any] = []
@@ -120,7 +120,9 @@ async def test_whether_a_group_is_under_way_is_known_and_its_end_is_told(
     assert [each.revision for each in told if each is not None] == [0]
 
 
-async def test_later_verbs_of_a_group_see_earlier_ones(bench: Bench, database: Database) -> None:
+async def test_a_job_reads_the_changes_of_earlier_jobs_of_its_group(
+    bench: Bench, database: Database
+) -> None:
     async with held_writer(database):
         tasks = await waiting(
             database,
@@ -148,14 +150,14 @@ async def change_and_refuse(tx: Ledger) -> None:
 
 async def change_and_fail(tx: Ledger) -> None:
     await tx.apply([SOMEBODY])
-    raise ZeroDivisionError("nobody foresaw this")
+    raise ZeroDivisionError("unexpected")
 
 
 async def change_write_and_fail(tx: Ledger) -> None:
     await tx.apply([SOMEBODY])
-    # Asking for something writes what is pending, so there is something to roll back.
+    # A query writes the pending rows first, so there is something to roll back.
     await tx.fetch_all(Statement("SELECT id FROM {schema}.characters"))
-    raise ZeroDivisionError("nobody foresaw this")
+    raise ZeroDivisionError("unexpected")
 
 
 async def fail_in_the_database(tx: Ledger) -> None:
@@ -170,7 +172,7 @@ async def change_what_is_not_there(tx: Ledger) -> None:
 
 
 async def fail_at_once(tx: Ledger) -> None:
-    raise ZeroDivisionError("nobody foresaw this")
+    raise ZeroDivisionError("unexpected")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ async def fail_at_once(tx: Ledger) -> None:
     ],
 )
 @pytest.mark.parametrize("alone", [True, False])
-async def test_a_verb_that_fails_harms_neither_neighbours_nor_revisions(
+async def test_a_job_that_fails_affects_no_other_job_and_no_revision(
     bench: Bench, database: Database, verb: Any, failure: type[Exception], alone: bool
 ) -> None:
     await write(database, put_character, "first", None)
@@ -227,16 +229,16 @@ async def test_a_refusal_changes_nothing_and_takes_no_revision(
 
     assert [isinstance(each, ValueTrackerError) for each in answers] == [False, True, True, False]
     assert [each.revision for each in answers if isinstance(each, Written)] == [2, 3]
-    # One for what held the writer: the refusals did not break up the group.
+    # The first is that of the held writer. The refusals did not break up the group.
     assert [commit.revision for commit in commits] == [1, 3]
     assert (await bench.recount())["data"] == {"i": {"k": "2"}}
 
 
 @pytest.mark.parametrize("jobs", [1, 5])
-async def test_a_failure_after_the_commit_is_told_and_costs_only_the_answers(
+async def test_a_failure_after_the_commit_loses_only_the_answers(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    # The third time: the first is for the instance, the second for what holds the writer.
+    # The third time: the first is for the instance, the second for the held writer.
     monkeypatch.setenv("VALUETRACKER_FAIL", "after_commit:raise:3")
     async with bench.opened(await bench.create()) as database:
         await write(database, put_instance, "i", "c", None)
@@ -255,9 +257,7 @@ async def test_a_failure_after_the_commit_is_told_and_costs_only_the_answers(
     await bench.recount()
 
 
-async def test_a_job_cancelled_while_it_waits_is_not_run_and_harms_nobody(
-    bench: Bench, database: Database
-) -> None:
+async def test_a_job_cancelled_while_it_waits_is_not_run(bench: Bench, database: Database) -> None:
     async with held_writer(database):
         tasks = await waiting(database, *((put_character, f"c{n}", None) for n in range(4)))
         tasks[0].cancel()
@@ -270,9 +270,7 @@ async def test_a_job_cancelled_while_it_waits_is_not_run_and_harms_nobody(
     await bench.recount()
 
 
-async def test_a_job_cancelled_while_it_runs_is_committed_all_the_same(
-    bench: Bench, database: Database
-) -> None:
+async def test_a_job_cancelled_while_it_runs_is_committed(bench: Bench, database: Database) -> None:
     gate = Gate()
 
     async def verb(tx: Ledger) -> None:
@@ -291,7 +289,7 @@ async def test_a_job_cancelled_while_it_runs_is_committed_all_the_same(
     assert await bench.outside(NAMES) == [("a",), ("b",)]
 
 
-async def test_closing_answers_what_is_waiting(bench: Bench) -> None:
+async def test_closing_answers_the_jobs_that_wait(bench: Bench) -> None:
     database = await bench.engine.open(bench.location(), await bench.create())
     async with held_writer(database):
         tasks = await waiting(database, *((put_character, f"c{n}", None) for n in range(10)))
@@ -303,7 +301,7 @@ async def test_closing_answers_what_is_waiting(bench: Bench) -> None:
     await bench.recount()
 
 
-async def test_who_cannot_be_told_of_a_commit_costs_nobody_the_answer(
+async def test_jobs_are_answered_although_on_commit_raises(
     bench: Bench, database: Database
 ) -> None:
     def refuse(committed: Any) -> None:

@@ -1,4 +1,4 @@
-"""Readers and writers beside each other, whichever the engine."""
+"""The contract of both engines: readers and writers at the same time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from valuetracker.store.rows.head import load_head
 from valuetracker.store.tx.ledger import Ledger
 
 
-async def test_two_databases_know_nothing_of_each_other(bench: Bench, database: Database) -> None:
+async def test_two_databases_are_independent(bench: Bench, database: Database) -> None:
     async with bench.opened(await bench.create("other"), "other") as other:
         await write(database, put_character, "mine", None)
         async with held_writer(other):
-            # Held up there, it goes on here.
+            # While the other database is held, this one can be written to.
             for number in range(3):
                 await write(database, put_character, f"more-{number}", None)
         assert (await write(other, put_character, "theirs", None)).revision == 1
@@ -30,7 +30,7 @@ async def test_two_databases_know_nothing_of_each_other(bench: Bench, database: 
         assert (await revision_of(database), await revision_of(other)) == (4, 1)
 
 
-async def test_a_reader_does_not_wait_for_the_writer_and_sees_nothing_half_done(
+async def test_a_reader_neither_waits_for_the_writer_nor_reads_uncommitted_changes(
     database: Database,
 ) -> None:
     await write(database, put_character, "first", None)
@@ -53,7 +53,7 @@ async def test_a_reader_does_not_wait_for_the_writer_and_sees_nothing_half_done(
     assert await revision_of(database) == 2
 
 
-async def test_the_writer_does_not_wait_for_a_reader_whose_state_stays_the_same(
+async def test_the_writer_does_not_wait_for_a_reader_and_the_reader_keeps_its_snapshot(
     database: Database,
 ) -> None:
     gate = Gate()

@@ -1,4 +1,4 @@
-"""What is written is what is read, and what is damaged is noticed, whichever the engine."""
+"""The contract of both engines: values are read as written, and damage is detected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from valuetracker.store.tx.log_writer import FRAME_CHANGES
 TARGET = instance("i")
 OTHER = instance("j")
 
-# Texts that something between here and the disk might make something else of.
+# Texts that a driver or a database might change.
 TEXTS = [
     "1",
     "1.0",
@@ -48,12 +48,14 @@ TEXTS = [
 
 
 def random_text(length: int, first: int, last: int) -> str:
-    """Text that no compression makes shorter."""
+    """Return text that cannot be compressed."""
     chance = random.Random(7)
     return "".join(chr(chance.randrange(first, last)) for _ in range(length))
 
 
-async def test_every_value_reads_back_letter_by_letter(bench: Bench, database: Database) -> None:
+async def test_every_value_is_read_exactly_as_it_was_written(
+    bench: Bench, database: Database
+) -> None:
     await write(database, put_instance, "i", "c", None)
     values = {f"key {number}": text for number, text in enumerate(TEXTS)}
     await write(database, merge_values, TARGET, values)
@@ -71,7 +73,7 @@ async def test_every_value_reads_back_letter_by_letter(bench: Bench, database: D
 
 
 @pytest.mark.parametrize(("first", "last"), [(0x61, 0x7B), (0x10000, 0x10FFFF)])
-async def test_the_longest_ids_and_keys_are_kept_whole(
+async def test_the_longest_ids_and_keys_are_stored_completely(
     bench: Bench, database: Database, first: int, last: int
 ) -> None:
     id, character = random_text(256, first, last), random_text(256, first, last)[::-1]
@@ -86,12 +88,12 @@ async def test_the_longest_ids_and_keys_are_kept_whole(
     assert (await bench.recount())["data"] == {id: {key: "1"}}
 
 
-async def test_names_are_told_apart_and_ordered_byte_by_byte(
+async def test_names_are_compared_and_ordered_byte_by_byte(
     bench: Bench, database: Database
 ) -> None:
     keys = [
         *("a", "A", "b", "B", "aa", "a b", "a-b", "a_b", "ab", "10", "9", "_", "~"),
-        # One letter and two that look like it; an i without its dot; beyond the first plane.
+        # Letters that look alike; an i without a dot; a character beyond the first plane.
         *("\xe4", "a\u0308", "i", "\u0131", "I", "\u0130", "\uffff", "\U0001f600", "\xdf", "ss"),
     ]
     await write(database, put_instance, "i", "c", None)
@@ -110,8 +112,8 @@ async def test_names_are_told_apart_and_ordered_byte_by_byte(
     assert await database.read(ordered) == binary
 
 
-async def test_numbers_go_far_beyond_what_will_be_needed(bench: Bench) -> None:
-    # Those of revisions are shifted to make those of entries.
+async def test_very_large_numbers_work(bench: Bench) -> None:
+    # The numbers of entries are those of revisions, shifted to the left.
     far, late = 2**62, 2**38
 
     async def leap(tx: Ledger) -> None:
@@ -178,7 +180,7 @@ HARMS: list[tuple[str, Any, tuple[Any, ...]]] = [
 @pytest.mark.parametrize(
     ("harm", "verb", "arguments"), HARMS, ids=lambda each: getattr(each, "__name__", str(each))
 )
-async def test_what_was_changed_behind_our_back_is_damage_and_not_an_answer(
+async def test_a_row_changed_by_another_program_is_reported_as_damage(
     bench: Bench, harm: str, verb: Any, arguments: tuple[Any, ...]
 ) -> None:
     identity = await bench.create()
@@ -199,11 +201,11 @@ async def test_what_was_changed_behind_our_back_is_damage_and_not_an_answer(
     [
         "UPDATE {}.keyframes SET keys = replace(keys, 'key 7', 'key 8')",
         "UPDATE {}.keyframes SET entry = entry + 1",
-        # What the keyframe speaks of.
+        # The content of the keyframe.
         "DELETE FROM {}.entries WHERE changes LIKE '%key 7%'",
     ],
 )
-async def test_a_keyframe_that_does_not_say_the_truth_is_damage(bench: Bench, harm: str) -> None:
+async def test_a_wrong_keyframe_is_reported_as_damage(bench: Bench, harm: str) -> None:
     identity = await bench.create()
     async with bench.opened(identity) as database:
         await populate(database)
@@ -219,7 +221,7 @@ async def test_a_keyframe_that_does_not_say_the_truth_is_damage(bench: Bench, ha
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE {}.data", "ALTER TABLE {}.data DROP COLUMN revision"])
-async def test_a_table_that_goes_while_it_is_in_use_is_damage_and_makes_it_suspect(
+async def test_a_table_dropped_while_in_use_is_damage_and_makes_the_database_suspect(
     bench: Bench, database: Database, harm: str
 ) -> None:
     await populate(database)
@@ -234,7 +236,7 @@ async def test_a_table_that_goes_while_it_is_in_use_is_damage_and_makes_it_suspe
     assert database.suspect
 
 
-async def test_one_damaged_row_does_not_stop_what_has_nothing_to_do_with_it(
+async def test_one_damaged_row_does_not_affect_unrelated_requests(
     bench: Bench, database: Database
 ) -> None:
     await populate(database)
@@ -255,7 +257,7 @@ async def test_another_identity_than_the_registered_one_is_refused(bench: Bench)
         await bench.engine.open(bench.location(), "f" * 32)
 
 
-async def test_what_is_missing_is_damage_and_is_not_made_anew(bench: Bench) -> None:
+async def test_a_missing_database_is_damage_and_is_not_created_again(bench: Bench) -> None:
     identity = await bench.create()
     if bench.is_sqlite:
         (bench.folder / bench.location()).unlink()

@@ -30,10 +30,10 @@ def directory(tmp_path: Path) -> DataDirectory:
     return DataDirectory(tmp_path / "db")
 
 
-# Holding it
+# The lock
 
 
-def test_holding_makes_the_directory_for_its_owner_alone(tmp_path: Path) -> None:
+def test_locking_makes_a_directory_that_only_its_owner_can_read(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "not" / "there" / "yet")
 
     directory.lock()
@@ -44,7 +44,7 @@ def test_holding_makes_the_directory_for_its_owner_alone(tmp_path: Path) -> None
     directory.unlock()
 
 
-def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_and_the_first_one_is_named(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
     first.lock()
 
@@ -56,7 +56,7 @@ def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) ->
     first.unlock()
 
 
-def test_holding_again_does_nothing_and_releasing_lets_the_next_one_in(tmp_path: Path) -> None:
+def test_locking_twice_does_nothing_and_unlocking_lets_another_lock(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
     first.lock()
     first.lock()
@@ -86,7 +86,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     directory.unlock()
 
 
-def test_a_path_that_is_a_file_cannot_be_held(tmp_path: Path) -> None:
+def test_a_path_that_is_a_file_cannot_be_locked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("words")
 
     with pytest.raises(StartupError, match="cannot be used"):
@@ -95,7 +95,7 @@ def test_a_path_that_is_a_file_cannot_be_held(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "words"
 
 
-def test_what_was_never_finished_is_removed(tmp_path: Path) -> None:
+def test_unfinished_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".new-0123").write_text("half a database")
     (tmp_path / "whole.db").write_text("a database")
     directory = DataDirectory(tmp_path)
@@ -122,7 +122,7 @@ def test_a_directory_that_is_ours_is_closed_to_others(tmp_path: Path, names: lis
     directory.unlock()
 
 
-def test_a_directory_of_others_is_left_as_it_is_and_said_so(
+def test_a_directory_with_other_content_is_left_as_it_is_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "home"
@@ -141,7 +141,7 @@ def test_a_directory_of_others_is_left_as_it_is_and_said_so(
     directory.unlock()
 
 
-# Finding places in it
+# Paths
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_a_directory_of_others_is_left_as_it_is_and_said_so(
         ("no-ending", "no-ending"),
     ],
 )
-def test_a_place_inside_is_relative(
+def test_a_location_inside_is_relative(
     directory: DataDirectory, wanted: str | None, location: str
 ) -> None:
     assert directory.locate("demo", wanted) == location
     assert directory.file(location) == directory.path / location
 
 
-def test_an_absolute_path_inside_is_the_same_place(directory: DataDirectory) -> None:
+def test_an_absolute_path_inside_gives_the_same_location(directory: DataDirectory) -> None:
     assert directory.locate("demo", str(directory.path / "x.db")) == "x.db"
 
 
@@ -190,7 +190,7 @@ def test_an_absolute_path_inside_is_the_same_place(directory: DataDirectory) -> 
     ],
     ids=lambda each: repr(each)[:24] if isinstance(each, str) else each.__name__,
 )
-def test_a_place_that_is_not_allowed_is_refused_and_nothing_is_made(
+def test_a_path_that_is_not_allowed_is_refused_and_nothing_is_made(
     directory: DataDirectory, tmp_path: Path, wanted: str, refusal: type[ValueTrackerError]
 ) -> None:
     (directory.path / "folder").mkdir()
@@ -205,7 +205,7 @@ def test_a_place_that_is_not_allowed_is_refused_and_nothing_is_made(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_allowed_root_may_hold_files_by_their_whole_path(tmp_path: Path) -> None:
+def test_a_location_in_an_allowed_root_is_absolute(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     directory = DataDirectory(tmp_path / "db", (root,))
@@ -218,7 +218,7 @@ def test_an_allowed_root_may_hold_files_by_their_whole_path(tmp_path: Path) -> N
         directory.locate("demo", str(root))
 
 
-# Leaving it
+# The trash
 
 
 def test_a_discarded_file_goes_to_the_trash_with_its_companions(directory: DataDirectory) -> None:
@@ -237,7 +237,7 @@ def test_a_discarded_file_goes_to_the_trash_with_its_companions(directory: DataD
     assert not list(directory.path.glob("demo.db*"))
 
 
-def test_the_trash_never_loses_what_it_has(directory: DataDirectory) -> None:
+def test_the_trash_overwrites_nothing(directory: DataDirectory) -> None:
     for text in ("one", "two", "three"):
         (directory.path / "demo.db").write_text(text)
         directory.discard("demo.db", "demo")
@@ -246,13 +246,15 @@ def test_the_trash_never_loses_what_it_has(directory: DataDirectory) -> None:
     assert sorted(path.read_text() for path in trash.iterdir()) == ["one", "three", "two"]
 
 
-def test_discarding_what_is_not_there_says_so_and_makes_no_trash(directory: DataDirectory) -> None:
+def test_discarding_a_missing_file_returns_false_and_makes_no_trash(
+    directory: DataDirectory,
+) -> None:
     assert not directory.discard("demo.db", "demo")
 
     assert not (directory.path / "trash").exists()
 
 
-def test_a_link_that_leads_nowhere_is_discarded_too(directory: DataDirectory) -> None:
+def test_a_broken_link_is_discarded_too(directory: DataDirectory) -> None:
     (directory.path / "demo.db").symlink_to(directory.path / "gone.db")
 
     assert directory.discard("demo.db", "demo")
@@ -260,7 +262,7 @@ def test_a_link_that_leads_nowhere_is_discarded_too(directory: DataDirectory) ->
     assert (directory.path / "trash" / "demo.1.db").is_symlink()
 
 
-def test_a_companion_left_alone_is_discarded_too(directory: DataDirectory) -> None:
+def test_a_companion_without_its_file_is_discarded_too(directory: DataDirectory) -> None:
     (directory.path / "demo.db-wal").write_text("half a story")
 
     assert directory.discard("demo.db", "demo")

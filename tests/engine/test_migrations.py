@@ -28,7 +28,7 @@ NEVER = Failpoint(None)
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 
 FIRST = Migration(1, ("CREATE TABLE words (word TEXT NOT NULL)",))
-# Every statement leaves something behind by which a half-made upgrade would be known.
+# Every statement has an effect by which a partial upgrade would be detected.
 SECOND = Migration(
     2,
     (
@@ -69,7 +69,7 @@ def make_old(path: Path, words: int) -> None:
 
 
 def generation(path: Path, words: int) -> str:
-    """`old` or `new`; anything between the two fails."""
+    """Return `old` or `new`; fail for anything in between."""
     with connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert connection.execute("SELECT count(*) FROM words").fetchone() == (words,)

@@ -1,4 +1,4 @@
-"""Starting on a PostgreSQL that is not there, not ours or not as we left it."""
+"""Starting on a PostgreSQL that is missing, belongs to others or was changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def database_of(url: str) -> str:
 
 
 def serve(tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
-    """The program, which is not expected to get so far as to serve."""
+    """Run the program, which is expected to fail before it serves."""
     return subprocess.run(
         [sys.executable, "-m", "valuetracker", "serve", "--port", "0", "--database", url],
         cwd=tmp_path,
@@ -39,7 +39,7 @@ def serve(tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
 
 
 def check_refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that says why it did not start."""
+    """Return the one line that says why the program did not start."""
     assert done.returncode == 1, done.stderr
     assert done.stdout == ""
     assert SECRET not in done.stderr
@@ -49,14 +49,14 @@ def check_refused(done: subprocess.CompletedProcess[str]) -> str:
 
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """What a test leaves open is to be its own failure, and not that of a later one."""
+    """Collect garbage, so that a connection left open fails this test and not a later one."""
     yield
     gc.collect()
 
 
 @pytest.fixture(scope="module")
 def new_cluster() -> Iterator[PostgresServer]:
-    """A PostgreSQL in which nothing of ours has ever been."""
+    """A new PostgreSQL cluster."""
     server = PostgresServer()
     try:
         server.start()
@@ -75,9 +75,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("url", WRONG.values(), ids=WRONG)
-async def test_a_database_that_cannot_be_reached_is_said_at_the_start(
-    url: str, tmp_path: Path
-) -> None:
+async def test_a_database_that_cannot_be_reached_stops_the_start(url: str, tmp_path: Path) -> None:
     with pytest.raises(StartupError) as failure:
         async with started(url, tmp_path):
             pass
@@ -87,7 +85,7 @@ async def test_a_database_that_cannot_be_reached_is_said_at_the_start(
 
 
 @pytest.mark.parametrize("url", [WRONG["unreachable"], WRONG["unreachable, password behind"]])
-def test_the_program_exits_with_1_and_names_the_place_without_the_password(
+def test_the_program_exits_with_1_and_names_the_address_without_the_password(
     url: str, tmp_path: Path
 ) -> None:
     assert "127.0.0.1:1/name" in check_refused(serve(tmp_path, url))
@@ -103,7 +101,7 @@ def test_a_database_or_user_that_does_not_exist_is_named(
 # Rights
 
 
-def test_a_user_without_rights_is_told_which_and_nothing_is_half_made(
+def test_missing_rights_are_named_and_nothing_is_created(
     new_cluster: PostgresServer, tmp_path: Path
 ) -> None:
     name = database_of(new_cluster.create_database())
@@ -132,7 +130,7 @@ async def test_a_start_that_failed_leaves_no_connection_behind(
     await asyncio.to_thread(wait_for, lambda: connections() == "0", 3)
 
 
-async def test_a_user_who_may_make_schemas_and_was_given_the_reader_needs_no_more(
+async def test_the_right_to_create_schemas_and_the_reader_role_are_enough(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = postgres.create_database()
@@ -155,7 +153,7 @@ async def test_a_user_who_may_make_schemas_and_was_given_the_reader_needs_no_mor
         assert (await write(database, put_character, "c", None)).revision == 1
 
 
-def test_rights_taken_away_later_are_said_with_a_hint_and_given_back_without_a_restart(
+def test_revoked_rights_give_a_hint_and_granting_them_again_needs_no_restart(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = postgres.create_database()
@@ -201,7 +199,7 @@ def schema_of(postgres: PostgresServer, database: str, extension: str) -> str:
         "UPDATE {}.file SET identity = 'another'",
     ],
 )
-def test_a_schema_edited_by_hand_stops_its_extension_only_and_purging_is_the_way_out(
+def test_a_schema_edited_by_hand_stops_only_its_extension_and_can_be_purged(
     postgres: PostgresServer, tmp_path: Path, harm: str
 ) -> None:
     url = postgres.create_database()
@@ -232,7 +230,7 @@ def test_a_schema_edited_by_hand_stops_its_extension_only_and_purging_is_the_way
     assert [each.status_code for each in unharmed] == [200, 200]
     assert listed["other"] == "ok"
     if "characters" not in harm:
-        # A list of extensions asks no more than how many characters there are.
+        # A list of extensions only counts the characters.
         assert listed["demo"] == "database_damaged"
     assert purged.status_code == 200, purged.text
     assert anew.json() == []
@@ -248,7 +246,7 @@ def test_a_schema_edited_by_hand_stops_its_extension_only_and_purging_is_the_way
         "UPDATE valuetracker.file SET version = 1000",
     ],
 )
-def test_a_registry_edited_by_hand_is_said_at_the_start_and_left_alone(
+def test_a_registry_edited_by_hand_stops_the_start_and_is_not_changed(
     postgres: PostgresServer, tmp_path: Path, harm: str
 ) -> None:
     url = postgres.create_database()
@@ -262,7 +260,7 @@ def test_a_registry_edited_by_hand_is_said_at_the_start_and_left_alone(
     assert postgres.execute(SCHEMAS, name) == "2"
 
 
-# Several at once
+# Several servers at once
 
 
 async def test_servers_starting_at_once_in_a_new_cluster_all_start(
@@ -284,7 +282,7 @@ async def test_servers_starting_at_once_in_a_new_cluster_all_start(
     if waiting:
         await asyncio.wait(waiting)
 
-    # Three new databases, two servers for each; there is one role for all of them.
+    # Three new databases with two servers each; all share one role.
     assert [each.result() for each in starting if each in done] == [1] * 6
     connection = await asyncpg.connect(urls[0])
     try:

@@ -1,4 +1,4 @@
-"""The schemas of PostgreSQL: who may do what in them, where they go, how they are spoken to."""
+"""The schemas of PostgreSQL: rights, purging, statements, several servers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_the_role_of_readers_may_read_and_nothing_else(
         await connection.close()
 
 
-async def test_every_read_is_made_in_that_role_however_often_a_connection_is_used(
+async def test_every_read_on_a_connection_runs_in_the_reader_role(
     bench: Bench,
 ) -> None:
     async def who(transaction: Transaction) -> Any:
@@ -89,7 +89,7 @@ async def test_every_read_is_made_in_that_role_however_often_a_connection_is_use
 # Purging
 
 
-async def test_purging_renames_the_schema_and_keeps_what_is_in_it(bench: Bench, url: str) -> None:
+async def test_purging_renames_the_schema_and_keeps_its_content(bench: Bench, url: str) -> None:
     names = [*["demo"] * 3, "x" * 128, "x" * 127 + "y"]
     for number, name in enumerate(names):
         async with bench.opened(await bench.create(name), name) as database:
@@ -104,10 +104,10 @@ async def test_purging_renames_the_schema_and_keeps_what_is_in_it(bench: Bench, 
     assert sorted(found) == [[(f"c{number}",)] for number in range(len(names))]
 
 
-# Speaking
+# Statements
 
 
-async def test_a_search_path_that_leads_elsewhere_changes_nothing(
+async def test_another_search_path_changes_nothing(
     postgres: PostgresServer, url: str, tmp_path: Path
 ) -> None:
     name = database_of(url)
@@ -187,14 +187,14 @@ async def test_a_group_of_many_writes_takes_few_statements(
 
         assert answers[-1].revision == 222
         assert 0 < alone <= 12
-        # What the group says, the commit of what held it up, and the reset of a connection.
+        # The statements of the group, the commit of the held writer, the reset of a connection.
         assert 0 < len(said) <= 24, said
 
 
 # Several servers on one database
 
 
-async def test_two_servers_on_one_database_take_turns_without_a_gap(
+async def test_two_servers_on_one_database_make_revisions_without_a_gap(
     bench: Bench, url: str, tmp_path: Path
 ) -> None:
     identity = await bench.create()
@@ -230,7 +230,7 @@ async def current_value(tx: Ledger) -> str:
     return row.value
 
 
-async def test_what_was_rolled_back_here_is_forgotten_when_another_server_writes_the_like(
+async def test_rolled_back_rows_are_forgotten_when_another_server_makes_the_same_head(
     bench: Bench, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = await bench.create()

@@ -1,4 +1,4 @@
-"""The contract with aiosqlite: `Connection.run` leans on internals of it."""
+"""The contract with aiosqlite, because `Connection.run` uses internals of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def connection() -> AsyncIterator[Connection]:
     await connection.close()
 
 
-async def test_run_takes_a_whole_function_to_the_thread_in_one_hop(
+async def test_run_changes_to_the_thread_once_for_a_whole_function(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -64,14 +64,14 @@ async def test_run_takes_a_whole_function_to_the_thread_in_one_hop(
     assert connection._thread.ident != threading.get_ident()
 
 
-async def test_run_gives_the_function_the_connection_itself(connection: Connection) -> None:
+async def test_run_calls_the_function_with_the_connection_itself(connection: Connection) -> None:
     raw = await connection.run(lambda raw: raw)
 
     assert isinstance(raw, sqlite3.Connection)
     assert raw is connection._conn
 
 
-async def test_run_brings_exceptions_back_as_they_are(connection: Connection) -> None:
+async def test_run_raises_the_exceptions_of_the_function(connection: Connection) -> None:
     def fail(raw: sqlite3.Connection) -> None:
         raw.execute("SELECT * FROM absent")
 
@@ -82,7 +82,7 @@ async def test_run_brings_exceptions_back_as_they_are(connection: Connection) ->
     assert await connection.run(lambda raw: "still there") == "still there"
 
 
-async def test_runs_happen_in_the_order_in_which_they_were_asked_for(
+async def test_runs_happen_in_the_order_of_the_calls(
     connection: Connection,
 ) -> None:
     order: list[int] = []
@@ -128,7 +128,7 @@ async def test_close_ends_the_thread_and_later_runs_are_refused() -> None:
         await connection.run(lambda raw: None)
 
 
-async def test_close_waits_for_what_was_asked_before_it() -> None:
+async def test_close_waits_for_earlier_runs() -> None:
     connection = await connect(lambda: sqlite3.connect(":memory:"))
     order: list[str] = []
     asked = asyncio.create_task(connection.run(lambda raw: order.append("ran")))
@@ -141,18 +141,18 @@ async def test_close_waits_for_what_was_asked_before_it() -> None:
     assert order == ["ran", "closed"]
 
 
-async def test_a_thread_left_open_does_not_keep_the_process(connection: Connection) -> None:
+async def test_an_open_connection_does_not_keep_the_process_alive(connection: Connection) -> None:
     assert connection._thread.daemon
 
 
-async def test_connect_says_what_a_failure_means(tmp_path: Path) -> None:
+async def test_connect_translates_errors(tmp_path: Path) -> None:
     missing = (tmp_path / "missing.db").as_uri()
     before = set(threading.enumerate())
 
     with pytest.raises(DatabaseUnavailable):
         await connect(lambda: sqlite3.connect(f"{missing}?mode=rw", uri=True))
 
-    # Its thread ends by itself, and must have done so before the event loop does.
+    # The thread ends by itself, and must have ended before the event loop ends.
     for thread in set(threading.enumerate()) - before:
         while thread.is_alive():
             await asyncio.sleep(0.01)
@@ -197,7 +197,7 @@ def test_drive_refuses_a_verb_that_awaits_anything_else() -> None:
     assert ended == ["ended"]
 
 
-def test_drive_passes_on_what_a_verb_raises() -> None:
+def test_drive_raises_the_exceptions_of_the_verb() -> None:
     async def verb() -> None:
         raise InstanceNotFound()
 

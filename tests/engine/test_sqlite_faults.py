@@ -1,4 +1,4 @@
-"""An open SQLite database when the disk is full, the file goes, or the log grows."""
+"""An open SQLite database when the disk is full, the file is removed, or the log grows."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ async def on_writer(database: SQLiteDatabase, statement: str) -> Any:
     return await database._writer.run(ask)
 
 
-async def leave_no_room(database: SQLiteDatabase) -> None:
+async def fill_disk(database: SQLiteDatabase) -> None:
     pages = await on_writer(database, "PRAGMA page_count")
     await on_writer(database, f"PRAGMA max_page_count = {pages}")
 
 
-async def make_room(database: SQLiteDatabase) -> None:
+async def free_disk(database: SQLiteDatabase) -> None:
     await on_writer(database, "PRAGMA max_page_count = 1000000")
 
 
 LARGE = '"' + "x" * 100_000 + '"'
 
 
-# What is promised of the connections
+# Settings of the connections
 
 
 async def test_the_writer_syncs_each_commit_and_keeps_a_log(database: SQLiteDatabase) -> None:
@@ -79,7 +79,7 @@ async def test_the_writer_syncs_each_commit_and_keeps_a_log(database: SQLiteData
     assert await on_writer(database, "PRAGMA trusted_schema") == 0
 
 
-async def test_every_reader_is_opened_so_that_it_cannot_write(database: SQLiteDatabase) -> None:
+async def test_no_reader_can_write(database: SQLiteDatabase) -> None:
     gates = [Gate(), Gate()]
     reads = [asyncio.create_task(database.read(gate.verb)) for gate in gates]
     for gate in gates:
@@ -106,10 +106,10 @@ async def test_every_reader_is_opened_so_that_it_cannot_write(database: SQLiteDa
 # A full disk
 
 
-async def test_a_full_disk_refuses_writes_and_goes_on_reading(
+async def test_on_a_full_disk_writes_are_refused_and_reads_work(
     database: SQLiteDatabase, path: Path
 ) -> None:
-    await leave_no_room(database)
+    await fill_disk(database)
 
     for _ in range(3):
         with pytest.raises(StorageFull):
@@ -120,25 +120,25 @@ async def test_a_full_disk_refuses_writes_and_goes_on_reading(
     assert not database.suspect
 
 
-async def test_a_full_disk_is_forgotten_as_soon_as_there_is_room(
+async def test_writes_work_again_as_soon_as_there_is_space(
     database: SQLiteDatabase, path: Path
 ) -> None:
-    await leave_no_room(database)
+    await fill_disk(database)
     with pytest.raises(StorageFull):
         await write(database, set_value, TARGET, "k", LARGE)
 
-    await make_room(database)
+    await free_disk(database)
     written = await write(database, set_value, TARGET, "k", LARGE)
 
     assert written.revision == 2
     assert revisions_of(path) == [1, 2]
 
 
-async def test_what_fits_into_a_full_disk_is_not_refused_with_what_does_not(
+async def test_on_a_full_disk_a_write_that_fits_is_not_refused_with_its_group(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, set_value, TARGET, "small", "1")
-    await leave_no_room(database)
+    await fill_disk(database)
 
     async with held_writer(database):
         tasks = await waiting(
@@ -156,7 +156,7 @@ async def test_what_fits_into_a_full_disk_is_not_refused_with_what_does_not(
     assert select(path, "SELECT key, value FROM data") == [("small", "3")]
 
 
-# A file that goes
+# A removed or replaced file
 
 
 async def remove(path: Path) -> None:
@@ -176,7 +176,7 @@ async def replace_by_a_copy(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [remove, replace_by_another, replace_by_a_copy])
-async def test_a_file_that_is_removed_or_replaced_is_noticed_by_reads_and_writes(
+async def test_reads_and_writes_detect_a_removed_or_replaced_file(
     database: SQLiteDatabase, path: Path, harm: Any
 ) -> None:
     assert (await database.read(load_head)).revision == 1

@@ -1,4 +1,4 @@
-"""A log beside a file that it does not belong to: refused or ignored, never played back."""
+"""The write-ahead log of another file: refused or ignored, never applied."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from tests.conftest import running_server
 from tests.integrity.populated import DECLARED, populate, read, reads
 
-# All there is to read in the small databases.
+# The whole content of the small databases.
 SMALL_READS = ["/characters", "/characters/c", "/instances", "/instances/i", "/instances/i/data"]
 
 
 def make_small(data_dir: Path) -> dict[str, Any]:
-    """Two extensions, so small that each table is one page and both files are laid out alike."""
+    """Make two extensions so small that each table is one page and both files are alike."""
     with running_server(data_dir) as server:
         for name in ("demo", "twin"):
             server.register(name)
@@ -30,7 +30,7 @@ def make_small(data_dir: Path) -> dict[str, Any]:
 
 
 def log_after(data_dir: Path, name: str, path: str, body: dict[str, Any]) -> bytes:
-    """The log beside an extension's open file after one write."""
+    """Return the log of an extension's open file after one write."""
     with running_server(data_dir) as server, server.client(name) as client:
         written: httpx.Response = client.post(path, json=body)
         assert written.status_code == 200
@@ -47,7 +47,7 @@ def log_after(data_dir: Path, name: str, path: str, body: dict[str, Any]) -> byt
         ("/characters", {"id": "c", "name": "other"}),
     ],
 )
-def test_the_log_of_another_extension_is_not_taken_for_its_own(
+def test_the_log_of_another_extension_is_not_applied(
     tmp_path: Path, path: str, body: dict[str, Any]
 ) -> None:
     data_dir = tmp_path / "db"
@@ -66,7 +66,7 @@ def test_the_log_of_another_extension_is_not_taken_for_its_own(
     assert wrong == {}
 
 
-def test_a_log_that_is_no_log_is_refused_or_ignored(tmp_path: Path) -> None:
+def test_an_invalid_log_is_refused_or_ignored(tmp_path: Path) -> None:
     populated = populate(tmp_path / "db")
     (tmp_path / "db" / "demo.db-wal").write_bytes(random.Random(2).randbytes(50_000))
 

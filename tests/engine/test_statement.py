@@ -9,7 +9,7 @@ import pytest
 from valuetracker.engine.statement import Statement
 
 
-def test_names_become_numbers_in_the_order_in_which_they_first_stand() -> None:
+def test_names_become_numbers_in_the_order_of_their_first_use() -> None:
     statement = Statement("SELECT :second_one, :a, :second_one")
 
     assert statement.names == ("second_one", "a")
@@ -63,7 +63,7 @@ def test_a_row_gives_a_tuple_however_many_its_names(text: str, expected: tuple[s
     assert Statement(text).of_row(SimpleNamespace(a="x", b="y")) == expected
 
 
-def test_sqlite_takes_the_numbers_as_meant() -> None:
+def test_sqlite_understands_the_numbers() -> None:
     statement = Statement("SELECT :b || :a || :b")
 
     with closing(sqlite3.connect(":memory:")) as connection:
