@@ -139,13 +139,13 @@ class DataDirectory:
         if is_directory or wanted.endswith(("/", os.sep)):
             raise PathNotAllowed("dbPath names a directory.")
         if path.name.endswith((*COMPANIONS, ORIGINAL)):
-            raise PathNotAllowed("Names with this suffix are for files of the server itself.")
+            raise PathNotAllowed("The server keeps files of its own under such a name.")
         if len(os.fsencode(path.name)) > LONGEST_NAME:
             raise PathNotAllowed("The file name is too long.")
         if root == self.path:
             inside = path.relative_to(root)
             if any(part.startswith(".") for part in inside.parts) or inside.parts[0] == TRASH:
-                raise PathNotAllowed("Names that begin with a dot, and `trash`, are reserved.")
+                raise PathNotAllowed("Names that begin with a dot, and `trash`, are the server's.")
             return inside.as_posix()
         return str(path)
 
