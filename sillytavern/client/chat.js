@@ -2,17 +2,17 @@
  * The handle of an open chat, as an author sees it. It is good until the chat changes.
  */
 
-import { Branches, Checkpoints } from './checkpoints.js';
 import { ValueTrackerError } from './errors.js';
-import { swipeIndex } from './ids.js';
-import { Inserts } from './inserts.js';
-import { newId, plainJson } from './json.js';
-import { Operations, Processed, Series } from './records.js';
-import { path } from './transport.js';
-import { Instance, Values } from './values.js';
+import { Branches, Checkpoints } from './routes/checkpoints.js';
+import { Operations, Processed, Series } from './routes/records.js';
+import { newId, plainJson } from './state/json.js';
+import { Instance, Values } from './state/values.js';
+import { path } from './sync/transport.js';
+import { swipeIndex } from './tavern/ids.js';
+import { Inserts } from './tavern/inserts.js';
 
-/** @typedef {import('./values.js').WriteOptions} WriteOptions */
-/** @typedef {import('./ids.js').Anchor} Anchor */
+/** @typedef {import('./state/values.js').WriteOptions} WriteOptions */
+/** @typedef {import('./tavern/ids.js').Anchor} Anchor */
 /** @typedef {{id: string, characterId: string, name: string|null}} AboutInstance */
 /**
  * @typedef {object} Snapshot
@@ -40,7 +40,7 @@ export class Chat {
     #inserts;
 
     /**
-     * @param {import('./session.js').Session} session
+     * @param {import('./sync/session.js').Session} session
      * @param {{insertionDelayMs: number}} options
      */
     constructor(session, { insertionDelayMs }) {
@@ -111,7 +111,7 @@ export class Chat {
     /**
      * The checkpoint that this load began a branch with; `differs` where its messages are not those of then.
      *
-     * @returns {import('./branching.js').Begun|null}
+     * @returns {import('./sync/branching.js').Begun|null}
      */
     get begun() {
         return this.#session.begun;

@@ -9,21 +9,21 @@
 
 import { Chat } from './chat.js';
 import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError } from './errors.js';
-import { Events } from './events.js';
-import { parseExact } from './exact.js';
-import { Feed, tellTabs } from './feed.js';
-import { newId } from './json.js';
-import { sendLate } from './late.js';
-import { Page } from './page.js';
-import { Session } from './session.js';
-import { Transport, path } from './transport.js';
+import { parseExact } from './state/exact.js';
+import { newId } from './state/json.js';
+import { Feed, tellTabs } from './sync/feed.js';
+import { sendLate } from './sync/late.js';
+import { Session } from './sync/session.js';
+import { Transport, path } from './sync/transport.js';
+import { Events } from './tavern/events.js';
+import { Page } from './tavern/page.js';
 
 export { Chat, ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError };
-export { Instance } from './values.js';
-export { exactText, isKept, parseExact, sum } from './exact.js';
+export { Instance } from './state/values.js';
+export { exactText, isKept, parseExact, sum } from './state/exact.js';
 
-/** @typedef {import('./values.js').WriteOptions} WriteOptions */
-/** @typedef {import('./ids.js').Anchor} Anchor */
+/** @typedef {import('./state/values.js').WriteOptions} WriteOptions */
+/** @typedef {import('./tavern/ids.js').Anchor} Anchor */
 /**
  * @typedef {object} ConnectOptions
  * @property {string} extensionId
@@ -61,10 +61,10 @@ export class ValueTracker {
     #status = 'online';
     /** @type {ReturnType<typeof setTimeout>|null} */
     #probing = null;
-    /** @type {import('./session.js').Late[]} */
+    /** @type {import('./sync/session.js').Late[]} */
     #late = [];
     #loads = 0;
-    /** @type {import('./session.js').Owner} */
+    /** @type {import('./sync/session.js').Owner} */
     #owner;
     /** @type {() => void} */
     #onHide = () => {
@@ -219,7 +219,7 @@ export class ValueTracker {
     }
 
     /**
-     * @param {import('./session.js').Which} which
+     * @param {import('./sync/session.js').Which} which
      * @param {Record<string, any>} [defaults]
      */
     async #open(which, defaults = {}) {
@@ -327,8 +327,8 @@ export class ValueTracker {
      *
      * @param {string} method
      * @param {string} route each segment encoded
-     * @param {import('./transport.js').RequestOptions} [options]
-     * @returns {Promise<import('./transport.js').Answer>}
+     * @param {import('./sync/transport.js').RequestOptions} [options]
+     * @returns {Promise<import('./sync/transport.js').Answer>}
      */
     request(method, route, options) {
         return this.#transport.request(method, route, options);

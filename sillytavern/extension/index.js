@@ -4,19 +4,19 @@
  * Everything begins at SillyTavern.getContext(); only client/ talks to the server.
  */
 
-import { registerCommands } from './commands.js';
 import { make } from './dom.js';
-import { startInjection } from './injection.js';
-import { LastStep } from './laststep.js';
-import { registerMacros } from './macros.js';
-import { Panel } from './panel.js';
-import { followRenames } from './renames.js';
-import { startSessions } from './sessions.js';
+import { Panel } from './panel/panel.js';
+import { showSettings } from './panel/settingsview.js';
 import { isOpen, setOpen } from './settings.js';
-import { showSettings } from './settingsview.js';
 import { say } from './strings.js';
-import { startTool } from './tool.js';
-import { Tracker } from './tracker.js';
+import { registerCommands } from './tavern/commands.js';
+import { startInjection } from './tavern/injection.js';
+import { registerMacros } from './tavern/macros.js';
+import { followRenames } from './tavern/renames.js';
+import { startSessions } from './tavern/sessions.js';
+import { startTool } from './tavern/tool.js';
+import { LastStep } from './values/laststep.js';
+import { Tracker } from './values/tracker.js';
 
 /** As SillyTavern calls this folder, wherever it was installed. */
 const FOLDER = /\/extensions\/(.+)\/index\.js/.exec(new URL(import.meta.url).pathname)?.[1] ?? 'third-party/valuetracker';

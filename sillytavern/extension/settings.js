@@ -13,7 +13,7 @@ const NAME = 'valuetracker';
  * @property {number} depth
  * @property {number} role SillyTavern's number of it
  * @property {boolean} sessions whether this page replies to sessions
- * @property {import('./renames.js').Rename[]} renames of characters, that the server does not know of yet
+ * @property {import('./tavern/renames.js').Rename[]} renames of characters, that the server does not know of yet
  */
 
 /** @type {Settings} */

@@ -9,8 +9,8 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { Refusal } = require('./refusals');
 
-/** `valuetracker.js`, and the modules beside it that it imports. */
-const ROUTE = /^\/client\/([a-z]+\.js)$/;
+/** `valuetracker.js`, and the modules that it imports: they are beside it, or one folder below. */
+const ROUTE = /^\/client\/((?:[a-z]+\/)?[a-z]+\.js)$/;
 
 /** @param {import('node:http').IncomingMessage} req */
 function isClientFile(req) {

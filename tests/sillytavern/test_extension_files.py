@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 EXTENSION = Path(__file__).parents[2] / "sillytavern/extension"
-MODULES = sorted(EXTENSION.glob("*.js"))
+MODULES = sorted(EXTENSION.rglob("*.js"))
 TEXT = re.compile(r"^    (\w+): '((?:[^'\\]|\\.)*)',$", re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ def test_a_translation_has_every_text_with_its_places(english: dict[str, str]) -
             )
 
 
-@pytest.mark.parametrize("file", MODULES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: file.relative_to(EXTENSION).as_posix())
 def test_nothing_is_made_of_html_and_nobody_fetches(file: Path) -> None:
     text = file.read_text()
 

@@ -243,15 +243,18 @@ def open_connections(pid: int) -> int:
     return len([link for link in links if link.status == psutil.CONN_ESTABLISHED])
 
 
-def test_the_client_library_is_served_as_a_script(tavern: SillyTavern) -> None:
-    source = tavern.server / "plugins/valuetracker/client/valuetracker.js"
+def test_each_module_of_the_client_library_is_served_as_a_script(tavern: SillyTavern) -> None:
+    folder = tavern.server / "plugins/valuetracker/client"
+    modules = sorted(folder.rglob("*.js"))
+    assert {folder / "valuetracker.js", folder / "state/json.js"} < set(modules)
 
-    with tavern.session() as session:
-        answer = session.get(f"{PREFIX}/client/valuetracker.js")
+    for module in modules:
+        with tavern.session() as session:
+            answer = session.get(f"{PREFIX}/client/{module.relative_to(folder).as_posix()}")
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
-    assert answer.text == source.read_text()
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+        assert answer.text == module.read_text()
 
 
 def test_sillytavern_is_none_the_worse_for_what_is_thrown_at_it(

@@ -4,7 +4,7 @@
 
 import { after } from 'node:test';
 
-import { shared } from '../../../sillytavern/client/ids.js';
+import { shared } from '../../../sillytavern/client/tavern/ids.js';
 import { ValueTracker } from '../../../sillytavern/client/valuetracker.js';
 import { Server } from './server.js';
 import { Tavern } from './tavern.js';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { exactText, parseExact, sum } from '../../../sillytavern/client/exact.js';
+import { exactText, parseExact, sum } from '../../../sillytavern/client/state/exact.js';
 import { begin, heard } from './begin.js';
 import { Server, until } from './server.js';
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { changePercent, withoutInserts } from '../../../sillytavern/client/markers.js';
+import { changePercent, withoutInserts } from '../../../sillytavern/client/tavern/markers.js';
 import { begin, heard } from './begin.js';
 
 test('content is put where it was asked for', async (t) => {

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { ABSENT, applied, copyJson, operationsFor, plainJson } from '../../../sillytavern/client/json.js';
-import { Live } from '../../../sillytavern/client/live.js';
+import { ABSENT, applied, copyJson, operationsFor, plainJson } from '../../../sillytavern/client/state/json.js';
+import { Live } from '../../../sillytavern/client/state/live.js';
 
 /** @param {Record<string, any>} data */
 function live(data) {

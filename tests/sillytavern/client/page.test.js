@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Page } from '../../../sillytavern/client/page.js';
+import { Page } from '../../../sillytavern/client/tavern/page.js';
 import { begin, reply } from './begin.js';
 import { until } from './server.js';
 import { Tavern } from './tavern.js';

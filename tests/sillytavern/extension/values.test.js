@@ -13,8 +13,8 @@ cpSync(new URL('../../../sillytavern/extension', import.meta.url), installed, { 
 cpSync(new URL('../../../sillytavern/client', import.meta.url), join(installed, 'client'), { recursive: true });
 cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json'));
 
-const { ABSENT, hasRoom, isKey, locate, lookUp } = await import(join(installed, 'paths.js'));
-const { asInput, asText, harmless, kindOf, looksTyped, read } = await import(join(installed, 'typed.js'));
+const { ABSENT, hasRoom, isKey, locate, lookUp } = await import(join(installed, 'values/paths.js'));
+const { asInput, asText, harmless, kindOf, looksTyped, read } = await import(join(installed, 'values/typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
 const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };

@@ -1,0 +1,125 @@
+/**
+ * The moments of a chat that have a name, and the chats that began as it.
+ */
+
+import { newId } from '../state/json.js';
+import { path } from '../sync/transport.js';
+import { shared } from '../tavern/ids.js';
+
+/** @typedef {import('../sync/session.js').Session} Session */
+
+/** Names for moments of a chat, to return to. */
+export class Checkpoints {
+    #session;
+
+    /** @param {Session} session */
+    constructor(session) {
+        this.#session = session;
+    }
+
+    /**
+     * Names the state as it is, or as of a message.
+     *
+     * @param {{name?: string, message?: number, messageId?: string, expect?: any, meta?: any, lorebook?: any, whenReady?: boolean}} [about]
+     * @returns {Promise<any>}
+     */
+    async create({ message, ...about } = {}) {
+        const messageId = message === undefined ? about.messageId : this.#session.anchorOf(message).messageId;
+        return await this.#session.write('POST', '/checkpoints', { ...about, messageId }, { anchor: null });
+    }
+
+    /** @returns {Promise<any[]>} */
+    list() {
+        return this.#session.read('/checkpoints');
+    }
+
+    /**
+     * @param {string} name
+     * @returns {Promise<any>}
+     */
+    get(name) {
+        return this.#session.read(path('checkpoints', name));
+    }
+
+    /**
+     * @param {string} name
+     * @returns {Promise<{success: boolean}>}
+     */
+    remove(name) {
+        return this.#session.write('DELETE', path('checkpoints', name), undefined, { anchor: null });
+    }
+
+    /**
+     * What differs between then and now.
+     *
+     * @param {string} name
+     * @returns {Promise<Array<{key: string, before?: any, after?: any, instanceId?: string|null, space?: string}>>}
+     */
+    diff(name) {
+        return this.#session.read(`${path('checkpoints', name)}/diff`);
+    }
+
+    /**
+     * @param {string} name
+     * @param {any} [actual]
+     * @returns {Promise<{success: boolean, validated: boolean, errors: string[], warnings: string[]}>}
+     */
+    validate(name, actual) {
+        const body = actual === undefined ? {} : { actual };
+        return this.#session.write('POST', `${path('checkpoints', name)}/validate`, body, { anchor: null });
+    }
+
+    /**
+     * @param {string} name
+     * @param {{dryRun?: boolean}} [options]
+     * @returns {Promise<{success: boolean, errors: string[], warnings: string[], revision: number, changed: number}>}
+     */
+    async restore(name, { dryRun = false } = {}) {
+        const report = await this.#session.write('POST', `${path('checkpoints', name)}/restore`, { dryRun }, { anchor: null });
+        if (!dryRun) await this.#session.readAgain('restore');
+        return report;
+    }
+}
+
+/** Chats that began as this one. */
+export class Branches {
+    #session;
+
+    /** @param {Session} session */
+    constructor(session) {
+        this.#session = session;
+    }
+
+    /**
+     * @param {{chatId?: string, message?: number, messageId?: string, checkpoint?: string, revision?: number}} [about]
+     * @returns {Promise<{chatId: string, parent: string, parentRevision: number, rows: any, instances: Record<string, string>}>}
+     */
+    async create({ chatId = newId(), message, messageId, checkpoint, revision } = {}) {
+        const from = {
+            messageId: message === undefined ? messageId : this.#session.anchorOf(message).messageId, checkpoint, revision,
+        };
+        const body = Object.values(from).some((value) => value !== undefined) ? { chatId, from } : { chatId };
+        return await this.#session.write('POST', '/branches', body, { anchor: null });
+    }
+
+    /**
+     * The branch of this chat that SillyTavern makes next begins with a checkpoint; without this it has what
+     * its last message has now. For this extension alone: checkpoints are each one's own.
+     *
+     * @param {string} checkpoint
+     * @returns {() => void} call it when SillyTavern is done
+     */
+    beginNextWith(checkpoint) {
+        const { id, owner } = this.#session;
+        const branching = { parent: id, extensionId: owner.transport.extensionId, checkpoint };
+        shared().branching = branching;
+        return () => {
+            if (shared().branching === branching) shared().branching = null;
+        };
+    }
+
+    /** @returns {Promise<{chatId: string, ancestors: any[], branches: any[]}|null>} */
+    lineage() {
+        return this.#session.read('/lineage');
+    }
+}

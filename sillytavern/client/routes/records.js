@@ -1,0 +1,249 @@
+/**
+ * What a chat has beside its values: series, processed ids, operations.
+ *
+ * Each is a thin face of the routes; `call` guards, orders and sends.
+ */
+
+import { ValueTrackerError } from '../errors.js';
+import { path } from '../sync/transport.js';
+
+/** @typedef {import('../state/values.js').WriteOptions} WriteOptions */
+/** @typedef {import('../sync/session.js').Session} Session */
+
+/** Numbered versions of one thing. */
+export class Series {
+    #session;
+    #path;
+
+    /**
+     * @param {Session} session
+     * @param {string} name
+     */
+    constructor(session, name) {
+        this.#session = session;
+        this.#path = path('series', name);
+    }
+
+    /**
+     * Adds a version, which becomes the current one.
+     *
+     * @param {any} content
+     * @param {Record<string, any>} [meta]
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{version: number}>}
+     */
+    add(content, meta = {}, options) {
+        return this.#session.write('POST', this.#path, { ...meta, content }, options);
+    }
+
+    /** @returns {Promise<{currentVersion: number|null, versions: any[]}>} */
+    list() {
+        return this.#session.read(this.#path);
+    }
+
+    /** @returns {Promise<any>} the current version, or null */
+    current() {
+        return orNull(this.#session.read(`${this.#path}/current`), 'version_not_found');
+    }
+
+    /**
+     * @param {number} version
+     * @returns {Promise<any>}
+     */
+    get(version) {
+        return this.#session.read(this.#path + path(String(version)));
+    }
+
+    /**
+     * @param {number} version
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{currentVersion: number|null}>}
+     */
+    setCurrent(version, options) {
+        return this.#session.write('PUT', `${this.#path}/current`, { version }, options);
+    }
+
+    /**
+     * @param {number} version
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{success: boolean, currentVersion: number|null}>}
+     */
+    remove(version, options) {
+        return this.#session.write('DELETE', this.#path + path(String(version)), undefined, options);
+    }
+
+    /**
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{clearedCount: number}>}
+     */
+    clear(options) {
+        return this.#session.write('DELETE', this.#path, undefined, options);
+    }
+}
+
+/** Ids that have been dealt with. */
+export class Processed {
+    #session;
+    #path;
+
+    /**
+     * @param {Session} session
+     * @param {string} set
+     */
+    constructor(session, set) {
+        this.#session = session;
+        this.#path = path('processed', set);
+    }
+
+    /**
+     * Takes ids: `new` are the caller's to process, `seen` are somebody else's or done.
+     *
+     * @param {string[]} ids
+     * @param {{leaseMs?: number} & WriteOptions} [options]
+     * @returns {Promise<{new: string[], seen: string[]}>}
+     */
+    claim(ids, { leaseMs, ...options } = {}) {
+        return this.#session.write('POST', this.#path, leaseMs === undefined ? { ids } : { ids, leaseMs }, options);
+    }
+
+    /**
+     * @param {string} id
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{processed: boolean, already: boolean}>}
+     */
+    mark(id, options) {
+        return this.#session.write('PUT', this.#path + path(id), undefined, options);
+    }
+
+    /**
+     * @param {string} id
+     * @returns {Promise<boolean>}
+     */
+    async has(id) {
+        return (await this.#session.read(this.#path + path(id))).processed;
+    }
+
+    /** @returns {Promise<string[]>} */
+    async list() {
+        return (await this.#session.read(this.#path)).ids;
+    }
+
+    /**
+     * @param {string} id
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{success: boolean}>}
+     */
+    forget(id, options) {
+        return this.#session.write('DELETE', this.#path + path(id), undefined, options);
+    }
+}
+
+/** Work in progress. It is not state, and no swipe changes it. */
+export class Operations {
+    #session;
+
+    /** @param {Session} session */
+    constructor(session) {
+        this.#session = session;
+    }
+
+    /**
+     * @param {{id?: string, type: string, data?: Record<string, any>, priority?: number}} operation
+     * @returns {Promise<any>}
+     */
+    add(operation) {
+        return this.#write('POST', '/operations', operation);
+    }
+
+    /**
+     * @param {string} [status]
+     * @returns {Promise<any[]>}
+     */
+    list(status) {
+        return this.#session.read('/operations', { status });
+    }
+
+    /**
+     * @param {string} id
+     * @returns {Promise<any>}
+     */
+    get(id) {
+        return this.#session.read(path('operations', id));
+    }
+
+    /**
+     * @param {string} id
+     * @param {{status?: string, stage?: string|null, data?: Record<string, any>, claim?: string|null}} changes
+     * @returns {Promise<any>}
+     */
+    update(id, changes) {
+        return this.#write('PATCH', path('operations', id), changes);
+    }
+
+    /**
+     * Takes the next one, for `leaseMs`; null if none waits.
+     *
+     * @param {number} leaseMs
+     * @returns {Promise<any>}
+     */
+    async claim(leaseMs) {
+        return (await this.#write('POST', '/operations/claim', { leaseMs })) ?? null;
+    }
+
+    /**
+     * @param {string} id
+     * @param {{claim?: string|null, data?: Record<string, any>}} [about]
+     * @returns {Promise<any>}
+     */
+    complete(id, about = {}) {
+        return this.#write('POST', `${path('operations', id)}/complete`, about);
+    }
+
+    /**
+     * @param {string} id
+     * @param {{claim?: string|null, data?: Record<string, any>}} [about]
+     * @returns {Promise<any>}
+     */
+    fail(id, about = {}) {
+        return this.#write('POST', `${path('operations', id)}/fail`, about);
+    }
+
+    /**
+     * @param {string} id
+     * @param {{claim?: string|null, data?: Record<string, any>}} [about]
+     * @returns {Promise<any>}
+     */
+    cancel(id, about = {}) {
+        return this.#write('POST', `${path('operations', id)}/cancel`, about);
+    }
+
+    /**
+     * @param {number} [maxAgeMs]
+     * @returns {Promise<{removedCount: number, ids: string[]}>}
+     */
+    cleanup(maxAgeMs) {
+        return this.#write('POST', '/operations/cleanup', maxAgeMs === undefined ? {} : { maxAgeMs });
+    }
+
+    /**
+     * @param {string} method
+     * @param {string} route
+     * @param {any} body
+     */
+    #write(method, route, body) {
+        return this.#session.write(method, route, body, { anchor: null });
+    }
+}
+
+/**
+ * @param {Promise<any>} promise
+ * @param {string} code
+ */
+async function orNull(promise, code) {
+    try {
+        return await promise;
+    } catch (error) {
+        if (error instanceof ValueTrackerError && error.code === code) return null;
+        throw error;
+    }
+}

@@ -1,0 +1,237 @@
+/**
+ * JSON values as the library keeps them: copies, comparison, and the smallest operation
+ * that leads from one value to another.
+ *
+ * Objects are kept without a prototype: `__proto__` and `constructor` are keys like any other then.
+ */
+
+import { ValueTrackerError } from '../errors.js';
+import { integer, isKept, sum } from './exact.js';
+
+/** @typedef {{op: string, key?: string, value?: any, by?: number}} Operation */
+
+/** Stands for a value that is not there, which is not null. */
+export const ABSENT = Symbol('absent');
+
+const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
+const DEEPEST = 128;
+/** Longer additions to a list are sent as the whole list. */
+const MOST_APPENDED = 50;
+
+/**
+ * A copy of a JSON value; what is not JSON is refused, rather than lost on its way.
+ *
+ * @param {any} value
+ * @param {number} [depth]
+ * @returns {any}
+ */
+export function copyJson(value, depth = 0) {
+    if (value !== null && typeof value === 'object' && typeof value.toJSON === 'function') value = value.toJSON();
+    if (value === null || typeof value === 'boolean') return value;
+    if (typeof value === 'string') return checkedText(value);
+    if (typeof value === 'number') {
+        if (!Number.isFinite(value)) throw new TypeError(`${value} is not JSON.`);
+        return value;
+    }
+    if (typeof value === 'bigint') {
+        if (!isKept(value)) throw new TypeError(`${value} is too large to be kept.`);
+        return integer(value);
+    }
+    if (typeof value !== 'object') throw new TypeError(`A ${typeof value} is not JSON.`);
+    if (depth >= DEEPEST) throw new TypeError(`The value is nested more than ${DEEPEST} deep, or contains itself.`);
+    if (Array.isArray(value)) {
+        return Array.from(value, (item) => (item === undefined ? null : copyJson(item, depth + 1)));
+    }
+    if (value instanceof Map || value instanceof Set) throw new TypeError('A Map or Set is not JSON.');
+    const copy = Object.create(null);
+    for (const key of Object.keys(value)) {
+        if (value[key] !== undefined) copy[checkedText(key)] = copyJson(value[key], depth + 1);
+    }
+    return copy;
+}
+
+/** @param {string} text */
+function checkedText(text) {
+    if (LONE_SURROGATE.test(text)) throw new TypeError('The text holds half of a surrogate pair.');
+    return text;
+}
+
+/**
+ * A copy with ordinary objects, to hand out.
+ *
+ * @param {any} value
+ * @returns {any}
+ */
+export function plainJson(value) {
+    if (Array.isArray(value)) return value.map(plainJson);
+    if (value === null || typeof value !== 'object') return value;
+    const copy = {};
+    for (const key of Object.keys(value)) {
+        // Assigning `__proto__` would set the prototype.
+        Object.defineProperty(copy, key, {
+            value: plainJson(value[key]), enumerable: true, configurable: true, writable: true,
+        });
+    }
+    return copy;
+}
+
+/** @param {any} value */
+export function isContainer(value) {
+    return value !== null && typeof value === 'object';
+}
+
+/** @param {any} value */
+function isObject(value) {
+    return isContainer(value) && !Array.isArray(value);
+}
+
+/**
+ * @param {any} one
+ * @param {any} other
+ * @returns {boolean}
+ */
+export function equalJson(one, other) {
+    if (one === other) return true;
+    if (!isContainer(one) || !isContainer(other) || Array.isArray(one) !== Array.isArray(other)) return false;
+    const keys = Object.keys(one);
+    return keys.length === Object.keys(other).length
+        && keys.every((key) => Object.hasOwn(other, key) && equalJson(one[key], other[key]));
+}
+
+/**
+ * The operations that say what was done to a key.
+ *
+ * Fields of an object are merged and additions to a list appended, so that they can be taken
+ * back, or brought together with what others did, each for itself.
+ *
+ * @param {string} key
+ * @param {any} before a value or ABSENT
+ * @param {any} after a value or ABSENT
+ * @param {boolean} assigned whether the key itself was set, not something inside of it
+ * @returns {Operation[]}
+ */
+export function operationsFor(key, before, after, assigned) {
+    if (after === ABSENT) return before === ABSENT ? [] : [{ op: 'remove', key }];
+    if (!assigned) {
+        if (equalJson(before, after)) return [];
+        if (isObject(before) && isObject(after)) {
+            const patch = mergePatch(before, after);
+            if (patch !== ABSENT) return [{ op: 'merge', key, value: patch }];
+        }
+        if (Array.isArray(before) && Array.isArray(after)) {
+            const added = after.length - before.length;
+            if (added > 0 && added <= MOST_APPENDED && before.every((item, index) => equalJson(item, after[index]))) {
+                return after.slice(before.length).map((value) => ({ op: 'append', key, value }));
+            }
+        }
+    }
+    return [{ op: 'set', key, value: after }];
+}
+
+/**
+ * @param {any} before
+ * @param {any} after
+ * @returns {any} the patch (RFC 7396), or ABSENT: a null in an object cannot be said in one
+ */
+function mergePatch(before, after) {
+    const patch = Object.create(null);
+    for (const key of Object.keys(after)) {
+        const value = after[key];
+        if (Object.hasOwn(before, key) && equalJson(before[key], value)) continue;
+        if (isObject(value) && isObject(before[key])) {
+            const inner = mergePatch(before[key], value);
+            if (inner === ABSENT) return ABSENT;
+            patch[key] = inner;
+        } else if (holdsNull(value)) {
+            return ABSENT;
+        } else {
+            patch[key] = value;
+        }
+    }
+    for (const key of Object.keys(before)) {
+        if (!Object.hasOwn(after, key)) patch[key] = null;
+    }
+    return patch;
+}
+
+/**
+ * @param {any} value
+ * @returns {boolean}
+ */
+function holdsNull(value) {
+    return value === null || (isObject(value) && Object.keys(value).some((key) => holdsNull(value[key])));
+}
+
+/**
+ * What an operation makes of a value, as the server will.
+ *
+ * @param {any} before a value or ABSENT
+ * @param {Operation} operation
+ * @returns {any} a value or ABSENT
+ */
+export function applied(before, { op, value, by = 0 }) {
+    switch (op) {
+        case 'set':
+            return copyJson(value);
+        case 'remove':
+            return ABSENT;
+        case 'increment':
+            return typeof before === 'bigint' ? copyJson(sum(before, by)) : of('number', before, 0) + by;
+        case 'append':
+            return [...of('array', before, []), copyJson(value)];
+        case 'addToSet': {
+            const list = of('array', before, []);
+            return list.some((/** @type {any} */ item) => equalJson(item, value)) ? list : [...list, copyJson(value)];
+        }
+        case 'pull':
+            return of('array', before, []).filter((/** @type {any} */ item) => !equalJson(item, value));
+        case 'merge':
+            return merged(of('object', before, {}), value);
+        default:
+            throw new TypeError(`There is no operation ${op}.`);
+    }
+}
+
+/**
+ * @param {'number'|'array'|'object'} kind
+ * @param {any} value
+ * @param {any} otherwise
+ */
+function of(kind, value, otherwise) {
+    if (value === ABSENT) return otherwise;
+    const is = Array.isArray(value) ? 'array' : typeof value;
+    if (value === null || is !== kind) {
+        throw new ValueTrackerError(`The value is not of a type this can be done with: ${value === null ? 'null' : is}, not ${kind}.`, {
+            code: 'type_conflict',
+        });
+    }
+    return value;
+}
+
+/**
+ * @param {any} target
+ * @param {any} patch
+ * @returns {any}
+ */
+function merged(target, patch) {
+    if (!isObject(patch)) return copyJson(patch);
+    const result = Object.create(null);
+    if (isObject(target)) for (const key of Object.keys(target)) result[key] = copyJson(target[key]);
+    for (const key of Object.keys(patch)) {
+        if (patch[key] === null) delete result[key];
+        else result[key] = merged(result[key], patch[key]);
+    }
+    return result;
+}
+
+/** An id nobody else has. `crypto.randomUUID` is missing on plain http from another machine. */
+export function newId() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** A shorter one, for what is sent by the thousand: 96 bits in 16 characters. */
+export function shortId() {
+    const bytes = crypto.getRandomValues(new Uint8Array(12));
+    return btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_');
+}

@@ -1,0 +1,177 @@
+/**
+ * What was written and not yet sent, in order.
+ *
+ * Writes to one key in one place are one entry, whose operation is found when it is sent; an
+ * operation said in so many words (an increment) is an entry of its own.
+ */
+
+import { ABSENT, applied, equalJson, operationsFor } from './json.js';
+
+/** @typedef {import('../tavern/ids.js').Anchor} Anchor */
+/** @typedef {import('./json.js').Operation} Operation */
+/** @typedef {{instanceId: string|null, live: import('./live.js').Live}} Row */
+/** @typedef {{anchor: Anchor|null, actor: 'extension'|'user'}} Place */
+/**
+ * @typedef {object} Entry
+ * @property {Row} row
+ * @property {string|null} key null: all keys
+ * @property {Place} place
+ * @property {any} before
+ * @property {any} after
+ * @property {boolean} closed
+ * @property {boolean} done whether the server has answered
+ * @property {boolean} assigned
+ * @property {Operation|null} operation
+ * @property {((result: any) => void)|null} resolve
+ * @property {((error: unknown) => void)|null} reject
+ */
+
+export class Ledger {
+    /** @type {Entry[]} */
+    #entries = [];
+
+    get empty() {
+        return this.#entries.length === 0;
+    }
+
+    /** How many entries there are, to go back to. */
+    mark() {
+        for (const entry of this.#entries) close(entry);
+        return this.#entries.length;
+    }
+
+    /**
+     * @param {Row} row
+     * @param {string} key
+     */
+    holds(row, key) {
+        return this.#entries.some((entry) => entry.row === row && (entry.key === key || entry.key === null));
+    }
+
+    /**
+     * A key is about to be written.
+     *
+     * @param {Row} row
+     * @param {string} key
+     * @param {boolean} assigned
+     * @param {Place} place
+     */
+    write(row, key, assigned, place) {
+        const open = this.#open(row, key);
+        if (open && samePlace(open.place, place)) {
+            open.assigned ||= assigned;
+            return;
+        }
+        if (open) close(open);
+        this.#entries.push({
+            row, key, place, assigned, before: row.live.copy(key), after: ABSENT, closed: false, done: false,
+            operation: null, resolve: null, reject: null,
+        });
+    }
+
+    /**
+     * @param {Row} row
+     * @param {Operation} operation
+     * @param {Place} place
+     * @returns {Promise<any>} what the server will say of it
+     */
+    operate(row, operation, place) {
+        const key = operation.key ?? null;
+        const keys = key === null ? row.live.keys() : [key];
+        for (const name of keys) {
+            const open = this.#open(row, name);
+            if (open) close(open);
+        }
+        const before = key === null ? keys.map((name) => [name, row.live.copy(name)]) : row.live.copy(key);
+        const after = key === null ? ABSENT : applied(before, operation);
+        for (const name of keys) row.live.put(name, after);
+        const promise = new Promise((resolve, reject) => {
+            this.#entries.push({ row, key, place, before, after, closed: true, done: false, assigned: true, operation, resolve, reject });
+        });
+        // Whoever does not look at the result hears of a failure by the `error` event.
+        promise.catch(() => {});
+        return promise;
+    }
+
+    /**
+     * Takes back what was written after a mark.
+     *
+     * @param {number} mark
+     */
+    undo(mark) {
+        const taken = this.#entries.splice(mark);
+        for (const entry of taken.reverse()) {
+            if (entry.key === null) for (const [name, value] of entry.before) entry.row.live.put(name, value);
+            else entry.row.live.put(entry.key, entry.before);
+            entry.reject?.(new Error('The batch was taken back.'));
+        }
+    }
+
+    /** @returns {Entry[]} all of it, to be sent */
+    take() {
+        this.mark();
+        return this.#entries.splice(0);
+    }
+
+    /**
+     * @param {Row} row
+     * @param {string} key
+     */
+    #open(row, key) {
+        return this.#entries.findLast((entry) => entry.row === row && entry.key === key && !entry.closed);
+    }
+}
+
+/** @param {Entry} entry */
+function close(entry) {
+    if (entry.closed || entry.key === null) return;
+    entry.closed = true;
+    entry.after = entry.row.live.copy(entry.key);
+}
+
+/**
+ * The operations of an entry, as the batch route takes them.
+ *
+ * @param {Entry} entry
+ * @returns {Array<Operation & {instanceId?: string, anchor?: Anchor}>}
+ */
+export function operationsOf({ row, key, place, before, after, assigned, operation }) {
+    const list = operation || key === null ? [operation ?? { op: 'clear' }] : operationsFor(key, before, after, assigned);
+    return list.map((one) => ({
+        ...one,
+        ...(row.instanceId === null ? {} : { instanceId: row.instanceId }),
+        ...(place.anchor ? { anchor: place.anchor } : {}),
+    }));
+}
+
+/**
+ * What the entries change, key by key.
+ *
+ * @param {Entry[]} entries
+ */
+export function changesOf(entries) {
+    /** @type {Array<{instanceId: string|null, key: string, before?: any, after?: any}>} */
+    const changes = [];
+    for (const { row, key, before, after } of entries) {
+        const rows = key === null ? before : [[key, before]];
+        for (const [name, old] of rows) {
+            const known = changes.find((change) => change.instanceId === row.instanceId && change.key === name);
+            /** @type {{instanceId: string|null, key: string, before?: any, after?: any}} */
+            const change = known ?? { instanceId: row.instanceId, key: name, ...(old === ABSENT ? {} : { before: old }) };
+            delete change.after;
+            if (after !== ABSENT) change.after = after;
+            if (!known) changes.push(change);
+        }
+    }
+    return changes.filter((change) => !('before' in change && 'after' in change && equalJson(change.before, change.after)));
+}
+
+/**
+ * @param {Place} one
+ * @param {Place} other
+ */
+function samePlace(one, other) {
+    return one.actor === other.actor && one.anchor?.messageId === other.anchor?.messageId
+        && one.anchor?.swipe === other.anchor?.swipe;
+}
+

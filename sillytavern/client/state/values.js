@@ -1,0 +1,166 @@
+/**
+ * The values of a chat, or of one of its instances.
+ */
+
+import { Live } from './live.js';
+
+/** @typedef {import('../tavern/ids.js').Anchor} Anchor */
+/**
+ * Where a write belongs and who makes it.
+ *
+ * @typedef {object} WriteOptions
+ * @property {number|Anchor|null} [anchor] a message: its index, or its ids; null for none
+ * @property {'extension'|'user'} [actor]
+ */
+
+export class Values {
+    /** @type {import('../sync/session.js').Session} */
+    #session;
+    /** @type {string|null} */
+    instanceId;
+
+    /**
+     * @param {import('../sync/session.js').Session} session
+     * @param {string|null} instanceId
+     * @param {Record<string, any>} data
+     */
+    constructor(session, instanceId, data) {
+        this.#session = session;
+        this.instanceId = instanceId;
+        /** For the library itself: what the values are, without asking whether they may be read. */
+        this.live = new Live(data, {
+            onRead: () => session.mayRead(),
+            onWrite: (key, assigned) => session.saver.written(this, key, assigned),
+        });
+        // Not to be seen when somebody lists the properties.
+        Object.defineProperty(this, 'live', { enumerable: false });
+    }
+
+    /** The values, live: what is written to them is saved. */
+    get state() {
+        this.#session.mayRead();
+        return this.live.state;
+    }
+
+    /**
+     * @param {string} key
+     * @param {any} value
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{value: any}>}
+     */
+    set(key, value, options) {
+        return this.#session.saver.operate(this, { op: 'set', key, value }, options);
+    }
+
+    /**
+     * @param {string} key
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{removed: boolean}>}
+     */
+    remove(key, options) {
+        return this.#session.saver.operate(this, { op: 'remove', key }, options);
+    }
+
+    /**
+     * Adds to a number. Counted again when the story changes, which a new value is not.
+     *
+     * @param {string} key
+     * @param {number} [by]
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{value: number}>}
+     */
+    increment(key, by = 1, options) {
+        if (!Number.isFinite(by)) throw new TypeError(`${by} is not a number to add.`);
+        return this.#session.saver.operate(this, { op: 'increment', key, by }, options);
+    }
+
+    /**
+     * Adds to the end of a list.
+     *
+     * @param {string} key
+     * @param {any} value
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{value: any[]}>}
+     */
+    append(key, value, options) {
+        return this.#session.saver.operate(this, { op: 'append', key, value }, options);
+    }
+
+    /**
+     * Adds to a list what is not yet in it.
+     *
+     * @param {string} key
+     * @param {any} value
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{added: boolean}>}
+     */
+    addToSet(key, value, options) {
+        return this.#session.saver.operate(this, { op: 'addToSet', key, value }, options);
+    }
+
+    /**
+     * Takes a value out of a list.
+     *
+     * @param {string} key
+     * @param {any} value
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{value: any[]}>}
+     */
+    pull(key, value, options) {
+        return this.#session.saver.operate(this, { op: 'pull', key, value }, options);
+    }
+
+    /**
+     * Merges into an object, deeply; null removes.
+     *
+     * @param {string} key
+     * @param {Record<string, any>} value
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{value: any}>}
+     */
+    merge(key, value, options) {
+        return this.#session.saver.operate(this, { op: 'merge', key, value }, options);
+    }
+
+    /**
+     * Removes all keys.
+     *
+     * @param {WriteOptions} [options]
+     * @returns {Promise<{removedCount: number}>}
+     */
+    clear(options) {
+        return this.#session.saver.operate(this, { op: 'clear' }, options);
+    }
+}
+
+/** One occurrence of a character in a chat. */
+export class Instance extends Values {
+    #about;
+
+    /**
+     * @param {import('../sync/session.js').Session} session
+     * @param {{id: string, characterId: string, name: string|null}} about
+     * @param {Record<string, any>} data
+     */
+    constructor(session, about, data) {
+        super(session, about.id, data);
+        this.#about = about;
+    }
+
+    get id() {
+        return this.#about.id;
+    }
+
+    get characterId() {
+        return this.#about.characterId;
+    }
+
+    get name() {
+        return this.#about.name;
+    }
+
+    /** @param {{id: string, characterId: string, name: string|null}} about */
+    describe(about) {
+        this.#about = about;
+    }
+}

@@ -1,0 +1,171 @@
+/**
+ * Requests to the server: the one place with `fetch`.
+ *
+ * Every write carries an idempotency key and is sent again with the same one until there is an
+ * answer, or the server counts as away. It knows no chats.
+ */
+
+import { ServerAwayError, ValueTrackerError } from '../errors.js';
+import { exactText } from '../state/exact.js';
+import { newId } from '../state/json.js';
+
+/** @typedef {{status: number, body: any, headers: Headers}} Answer */
+/**
+ * @typedef {object} RequestOptions
+ * @property {any} [body]
+ * @property {Record<string, string|number|boolean|null|undefined>} [query]
+ * @property {Record<string, string>} [headers]
+ * @property {string} [key] the idempotency key; made up for writes if not said
+ * @property {boolean} [once] do not try again
+ * @property {boolean} [keepalive] let it outlive the page
+ */
+
+/** SillyTavern reads plain JSON itself and writes it anew; a type of our own passes byte for byte. */
+const TYPE = 'application/vnd.valuetracker+json';
+const ANSWER_WITHIN_MS = 20_000;
+/** Declared by the server for what does not mend by waiting. */
+const LASTING = new Set(['database_damaged', 'database_too_new']);
+
+export class Transport {
+    /**
+     * @param {object} options
+     * @param {string} options.url
+     * @param {string} options.extensionId
+     * @param {number[]} options.retryMs
+     * @param {() => Record<string, string>} options.headers
+     * @param {(text: string) => any} [options.parse] reads JSON
+     */
+    constructor({ url, extensionId, retryMs, headers, parse = JSON.parse }) {
+        this.url = url.replace(/\/+$/, '');
+        this.extensionId = extensionId;
+        this.retryMs = retryMs;
+        this.headers = headers;
+        // Called with the text alone: `JSON.parse` would take more for a reviver.
+        this.parse = (/** @type {string} */ text) => parse(text);
+    }
+
+    /**
+     * @param {string} method
+     * @param {string} path each segment encoded
+     * @param {RequestOptions} [options]
+     * @returns {Promise<Answer>}
+     */
+    async request(method, path, { body, query, headers = {}, key, once = false, keepalive = false } = {}) {
+        const write = method !== 'GET' && method !== 'HEAD';
+        /** @type {Record<string, string>} */
+        const sent = { ...this.headers(), 'x-extension-id': this.extensionId };
+        for (const name of Object.keys(sent)) if (name.toLowerCase() === 'content-type') delete sent[name];
+        if (body !== undefined) sent['Content-Type'] = TYPE;
+        if (write) sent['Idempotency-Key'] = key ?? newId();
+        Object.assign(sent, headers);
+        const init = {
+            method, headers: sent, keepalive, cache: /** @type {RequestCache} */ ('no-store'),
+            body: body === undefined ? undefined : exactText(body),
+        };
+        const url = this.url + path + search(query);
+        const pauses = once ? [] : [...this.retryMs];
+        let registered = false;
+        for (;;) {
+            try {
+                return await answered(url, init, this.parse);
+            } catch (error) {
+                if (!(error instanceof ValueTrackerError)) throw error;
+                if (error.code === 'extension_not_registered' && !registered) {
+                    // Somebody has removed us, or the data directory is another one now.
+                    registered = true;
+                    await this.register();
+                    continue;
+                }
+                const pause = error instanceof ServerAwayError ? pauses.shift() : undefined;
+                if (pause === undefined) throw error;
+                await new Promise((resolve) => setTimeout(resolve, pause));
+            }
+        }
+    }
+
+    async register() {
+        const init = {
+            method: 'POST',
+            headers: { ...this.headers(), 'Content-Type': TYPE },
+            body: JSON.stringify({ extensionId: this.extensionId }),
+        };
+        return await answered(`${this.url}/register`, init);
+    }
+
+    /** Whether somebody answers. */
+    async probe() {
+        try {
+            await answered(`${this.url}/probe`, { headers: this.headers(), cache: 'no-store' });
+            return true;
+        } catch {
+            return false;
+        }
+    }
+}
+
+/**
+ * @param {string} url
+ * @param {RequestInit} init
+ * @param {(text: string) => any} [parse]
+ * @returns {Promise<Answer>}
+ */
+async function answered(url, init, parse = JSON.parse) {
+    let response;
+    let text;
+    try {
+        response = await fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+        text = await response.text();
+    } catch (cause) {
+        throw new ServerAwayError('there is no answer.', { cause });
+    }
+    const { status, headers } = response;
+    let body;
+    try {
+        body = text === '' ? undefined : parse(text);
+    } catch {
+        body = undefined;
+    }
+    if (response.ok && (body !== undefined || text === '')) return { status, body, headers };
+    if (typeof body?.code !== 'string') {
+        // Not our server: SillyTavern without the plugin, or something on the way.
+        throw new ServerAwayError(`somebody else answers ${status}.`, { status });
+    }
+    if (body.code === 'server_away' || (status >= 502 && status <= 504 && !LASTING.has(body.code))) {
+        throw new ServerAwayError(body.error, { status });
+    }
+    throw new ValueTrackerError(body.error, {
+        code: body.code, hint: body.hint ?? null, details: body.details ?? {}, status,
+    });
+}
+
+/**
+ * @param {Record<string, string|number|boolean|null|undefined>} [query]
+ */
+export function search(query = {}) {
+    const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+    return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : '';
+}
+
+/**
+ * A path of encoded segments.
+ *
+ * @param {string[]} segments
+ */
+export function path(...segments) {
+    return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('');
+}
+
+/**
+ * Anchor, actor and session as headers; text in headers is percent-encoded.
+ *
+ * @param {{anchor?: {messageId: string, swipe: string}|null, actor?: string, session?: string|null, ifMatch?: number}} about
+ * @returns {Record<string, string>}
+ */
+export function headersOf({ anchor, actor, session, ifMatch }) {
+    return {
+        ...(anchor ? { 'x-message-id': encodeURIComponent(anchor.messageId), 'x-swipe-id': encodeURIComponent(anchor.swipe) } : {}),
+        ...(actor && actor !== 'extension' ? { 'x-actor': actor } : {}),
+        ...(session ? { 'x-session': session } : {}),
+        ...(ifMatch === undefined ? {} : { 'If-Match': `"${ifMatch}"` }),
+    };
+}

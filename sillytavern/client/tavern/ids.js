@@ -1,0 +1,274 @@
+/**
+ * Who a message and a swipe are: ids kept in `message.extra`, and the chain they make.
+ *
+ * The property is the same for every extension and every copy of this library, and who comes
+ * first sets it. `extra` belongs to the swipe: SillyTavern swaps it with the text, and copies it
+ * into a new swipe. So an id that stands at two swipes of one message was copied, and the swipe
+ * with the higher number is the copy.
+ */
+
+import { shortId } from '../state/json.js';
+import { withoutInserts } from './markers.js';
+
+/**
+ * A message of SillyTavern's, as far as it matters here.
+ *
+ * @typedef {object} Message
+ * @property {string} [mes]
+ * @property {boolean} [is_user]
+ * @property {boolean} [is_system]
+ * @property {Record<string, any>} [extra]
+ * @property {number} [swipe_id]
+ * @property {string[]} [swipes]
+ * @property {Array<{extra?: Record<string, any>, [name: string]: any}>} [swipe_info]
+ * @property {any} [send_date]
+ */
+/** @typedef {{messageId: string, swipe: string}} Anchor */
+/** @typedef {{messageId: string, swipe: string, hash?: string}} Link */
+
+const PROPERTY = 'valuetracker';
+
+/**
+ * What all copies of this library on one page share: the generation that is under way, and the
+ * ids reserved for the message it will bring.
+ *
+ * @typedef {object} Shared
+ * @property {{type: string, received: boolean}|null} generation
+ * @property {(Anchor & {used: boolean})|null} reserved
+ * @property {{parent: string, extensionId: string, checkpoint: string}|null} [branching] what the next branch of a chat is to begin with
+ * @property {number} insisted how often somebody has said that this page is right, not another tab
+ */
+
+/** @returns {Shared} */
+export function shared() {
+    const page = /** @type {any} */ (globalThis);
+    const name = Symbol.for('valuetracker.page');
+    page[name] ??= { generation: null, reserved: null };
+    page[name].insisted ??= 0;
+    return page[name];
+}
+
+/**
+ * @param {Record<string, any>|undefined} extra
+ * @returns {{messageId?: string, swipeId?: string, inserts?: any}}
+ */
+function kept(extra) {
+    const found = extra && typeof extra === 'object' && Object.hasOwn(extra, PROPERTY) ? extra[PROPERTY] : undefined;
+    return found && typeof found === 'object' ? found : {};
+}
+
+/**
+ * Keeps ids in an `extra`; what belonged to another swipe is not taken along.
+ *
+ * @param {any} holder a message, or an entry of its `swipe_info`
+ * @param {string} messageId
+ * @param {string} swipeId
+ * @returns {boolean} whether anything was new
+ */
+function keep(holder, messageId, swipeId) {
+    if (!holder.extra || typeof holder.extra !== 'object') holder.extra = {};
+    const old = kept(holder.extra);
+    if (old.messageId === messageId && old.swipeId === swipeId) return false;
+    holder.extra[PROPERTY] = { messageId, swipeId };
+    return true;
+}
+
+/**
+ * Sees to it that a message and each of its swipes have ids.
+ *
+ * @param {Message} message
+ * @param {{last: boolean, taken?: Set<string>}} about `taken`: message ids that others have
+ * @returns {{messageId: string, swipe: string|null, changed: boolean}} `swipe` null: a new one is being generated
+ */
+export function identify(message, { last, taken = new Set() }) {
+    const { reserved } = shared();
+    const swipes = Array.isArray(message.swipes) ? message.swipes : null;
+    if (swipes && !Array.isArray(message.swipe_info)) message.swipe_info = [];
+    const infos = message.swipe_info ?? [];
+    const known = [message, ...infos].map((holder) => kept(holder?.extra).messageId).find((id) => id && !taken.has(id));
+    const fresh = known === undefined;
+    const awaited = reserved && last && fresh && !message.is_user && !message.is_system && !taken.has(reserved.messageId)
+        ? reserved : null;
+    const messageId = known ?? awaited?.messageId ?? shortId();
+    if (awaited) shared().reserved = null;
+    if (fresh && last && !message.is_user && !message.is_system) arrived();
+
+    /** @type {Set<string>} */
+    const used = new Set();
+    /** @param {(string|undefined)[]} candidates */
+    const choose = (...candidates) => {
+        // A copied message brings its swipe ids along; they are not its own.
+        let id = fresh ? undefined : candidates.find((candidate) => candidate && !used.has(candidate));
+        if (!id && awaited) id = awaited.swipe;
+        if (!id || used.has(id)) id = shortId();
+        used.add(id);
+        return id;
+    };
+    if (!swipes) {
+        const swipe = choose(kept(message.extra).swipeId);
+        return { messageId, swipe, changed: keep(message, messageId, swipe) };
+    }
+    const current = message.swipe_id ?? 0;
+    let visible = null;
+    let changed = false;
+    for (let index = 0; index < swipes.length; index++) {
+        const isCurrent = index === current;
+        const info = infos[index];
+        // The entry of the swipe comes first: after a deletion `extra` is still the deleted one's.
+        const own = [kept(info?.extra).swipeId, isCurrent ? kept(message.extra).swipeId : undefined];
+        const isNew = isCurrent && last && !fresh && !own.some((id) => id && !used.has(id));
+        const id = isNew && reserved?.messageId === messageId ? reserved.swipe : choose(...own);
+        used.add(id);
+        if (isNew) {
+            if (reserved?.messageId === messageId) shared().reserved = null;
+            arrived();
+        }
+        if (isCurrent) {
+            visible = id;
+            changed = keep(message, messageId, id) || changed;
+        }
+        if (info && typeof info === 'object') {
+            changed = keep(info, messageId, id) || changed;
+        } else if (typeof swipes[index] === 'string') {
+            // Old chats have none. (That of a swipe just being received SillyTavern makes from `extra`.)
+            infos[index] = {
+                send_date: message.send_date,
+                extra: isCurrent ? structuredClone(message.extra) : { [PROPERTY]: { messageId, swipeId: id } },
+            };
+            changed = true;
+        }
+    }
+    return { messageId, swipe: visible, changed };
+}
+
+/** The message of the generation that is under way is there. */
+function arrived() {
+    const { generation } = shared();
+    if (generation) generation.received = true;
+}
+
+/**
+ * The visible messages, oldest first, each with its swipe.
+ *
+ * @param {Message[]} messages
+ * @returns {{chain: Link[], changed: boolean, open: boolean}} `open`: a message was left out because a swipe of it is being generated
+ */
+export function chainOf(messages) {
+    /** @type {Set<string>} */
+    const taken = new Set();
+    /** @type {Link[]} */
+    const chain = [];
+    let changed = false;
+    let open = false;
+    messages.forEach((message, index) => {
+        const ids = identify(message, { last: index === messages.length - 1, taken });
+        taken.add(ids.messageId);
+        changed ||= ids.changed;
+        const { reserved } = shared();
+        if (ids.swipe !== null) {
+            chain.push({ messageId: ids.messageId, swipe: ids.swipe, hash: hashOf(message) });
+        } else if (reserved?.used && reserved.messageId === ids.messageId) {
+            chain.push({ messageId: ids.messageId, swipe: reserved.swipe });
+        } else {
+            open = true;
+        }
+    });
+    const { reserved } = shared();
+    if (reserved?.used && !taken.has(reserved.messageId)) {
+        chain.push({ messageId: reserved.messageId, swipe: reserved.swipe });
+    }
+    return { chain, changed, open };
+}
+
+/**
+ * Where a write belongs that says nothing of it: the coming message, else the last one.
+ *
+ * @param {Message[]} messages
+ * @returns {{anchor: Anchor|null, changed: boolean}}
+ */
+export function placeNow(messages) {
+    const page = shared();
+    const last = messages.at(-1);
+    // A message that is being streamed is in the chat already: this finds it, and that it has arrived.
+    const ids = last ? identify(last, { last: true }) : null;
+    if (page.generation && !page.generation.received && generating()) {
+        const swiped = page.generation.type === 'swipe' && ids?.swipe === null ? ids : null;
+        page.reserved ??= { messageId: swiped?.messageId ?? shortId(), swipe: shortId(), used: false };
+        page.reserved.used = true;
+        return { anchor: { messageId: page.reserved.messageId, swipe: page.reserved.swipe }, changed: ids?.changed ?? false };
+    }
+    for (let index = messages.length - 1; index >= 0; index--) {
+        const ids = identify(messages[index], { last: index === messages.length - 1 });
+        if (ids.swipe !== null) return { anchor: { messageId: ids.messageId, swipe: ids.swipe }, changed: ids.changed };
+    }
+    return { anchor: null, changed: false };
+}
+
+/**
+ * @param {Message[]} messages
+ * @param {string} messageId
+ */
+export function hasMessage(messages, messageId) {
+    return shared().reserved?.messageId === messageId || messages.some((message) => [message, ...(message.swipe_info ?? [])]
+        .some((holder) => kept(holder?.extra).messageId === messageId));
+}
+
+/** Whether SillyTavern says it generates; without a document the events alone tell. */
+function generating() {
+    const body = /** @type {any} */ (globalThis).document?.body;
+    return !body?.dataset || body.dataset.generating !== undefined;
+}
+
+/** @type {WeakMap<Message, {mes: string, hash: string}>} */
+const hashes = new WeakMap();
+
+/** @param {Message} message */
+function hashOf(message) {
+    const mes = message.mes ?? '';
+    const known = hashes.get(message);
+    if (known && known.mes === mes) return known.hash;
+    const hash = hashText(withoutInserts(mes));
+    hashes.set(message, { mes, hash });
+    return hash;
+}
+
+/**
+ * 53 bits of cyrb53: enough to tell that a text was edited.
+ *
+ * @param {string} text
+ */
+export function hashText(text) {
+    let high = 0xdeadbeef;
+    let low = 0x41c6ce57;
+    for (let index = 0; index < text.length; index++) {
+        const code = text.charCodeAt(index);
+        high = Math.imul(high ^ code, 2654435761);
+        low = Math.imul(low ^ code, 1597334677);
+    }
+    high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
+    low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
+    return (4294967296 * (2097151 & low) + (high >>> 0)).toString(36);
+}
+
+/**
+ * Which of a message's swipes has an id.
+ *
+ * @param {Message} message
+ * @param {string} swipeId
+ * @returns {number} −1 if none has
+ */
+export function swipeIndex(message, swipeId) {
+    if (!Array.isArray(message.swipes)) return kept(message.extra).swipeId === swipeId ? 0 : -1;
+    return message.swipes.findIndex((_, index) => kept(message.swipe_info?.[index]?.extra).swipeId === swipeId);
+}
+
+/**
+ * What was inserted into the visible swipe of a message, by all extensions.
+ *
+ * @param {Message} message
+ * @returns {Array<{extensionId: string, id: string, content: string, position: any}>}
+ */
+export function insertsOf(message) {
+    const ids = kept(message.extra);
+    return Array.isArray(ids.inserts) ? ids.inserts : (ids.inserts = []);
+}

@@ -1,0 +1,217 @@
+/**
+ * Checkpoints of the open chat: made as of a message, restored after a look at what would change,
+ * or taken as the start of a new chat.
+ */
+
+import { exactText } from '../client/valuetracker.js';
+import { iconButton, make, moment, place, textButton } from '../dom.js';
+import { say } from '../strings.js';
+import { withKeys } from './editor.js';
+import { Question } from './question.js';
+import { RestorePreview } from './restorepreview.js';
+
+const OFFERED_MESSAGES = 50;
+const LONGEST_EXCERPT = 40;
+/** Changes of one moment are looked at once. */
+const SOON_MS = 200;
+/** SillyTavern's branches. */
+const BOOKMARKS = '/scripts/bookmarks.js';
+
+export class CheckpointsView {
+    /** @type {any} */
+    #chat = null;
+    #loads = 0;
+    #picked = '';
+    /** By all that is shown of them: what stays the same keeps its preview. @type {Map<string, {element: any, preview: RestorePreview}>} */
+    #items = new Map();
+    /** @type {ReturnType<typeof setTimeout>|undefined} */
+    #refreshing = undefined;
+
+    /**
+     * @param {import('../values/tracker.js').Tracker} tracker
+     * @param {any} element
+     */
+    constructor(tracker, element) {
+        this.tracker = tracker;
+        this.name = make('input', { type: 'text', class: 'text_pole', placeholder: say('checkpointName'), 'aria-label': say('checkpointName'), maxlength: 200, autocomplete: 'off' });
+        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages(), onchange: () => { this.#picked = this.message.value; } });
+        this.problem = make('div', { class: 'vt-problem', role: 'alert', hidden: true });
+        this.create = textButton(say('checkpointCreate'), () => this.#create(), { title: say('checkpointTip') });
+        this.form = withKeys(make('div', { class: 'vt-checkpoint-form' }, this.name, make('div', { class: 'vt-pair' }, this.message, this.create)), () => this.#create(), () => {});
+        this.list = make('div', { class: 'vt-checkpoints' });
+        this.notice = make('div', { class: 'vt-faint' });
+        element.append(this.form, this.problem, this.notice, this.list);
+        tracker.on('change', () => {
+            clearTimeout(this.#refreshing);
+            this.#refreshing = setTimeout(() => {
+                for (const { preview } of this.#items.values()) void preview.refresh();
+            }, SOON_MS);
+        });
+        tracker.on('chat', (chat) => {
+            if (chat?.begun?.differs) toastr.info(say('branchDiffers', { name: chat.begun.checkpoint }), say('checkpoints'), { escapeHtml: true });
+        });
+    }
+
+    /** Nothing of a chat that is being left can be clicked any more. */
+    clear() {
+        this.#chat = null;
+        this.#loads += 1;
+        this.#items.clear();
+        this.name.value = '';
+        this.#complain('');
+        place(this.list, []);
+    }
+
+    /** @param {any} chat the open one, or null */
+    async load(chat) {
+        if (chat !== this.#chat) {
+            this.#picked = '';
+            this.#items.clear();
+        }
+        this.#chat = chat;
+        this.#complain('');
+        const away = !chat || chat.away;
+        this.form.hidden = away;
+        this.notice.textContent = chat?.away ? say('checkpointsAway') : '';
+        this.#loads += 1;
+        if (away) {
+            place(this.list, []);
+            return;
+        }
+        this.#offerMessages();
+        const load = this.#loads;
+        const list = (await chat.checkpoints.list()).reverse();
+        // Somebody has asked again meanwhile, and knows better.
+        if (load !== this.#loads) return;
+        this.notice.textContent = list.length ? '' : say('checkpointNone');
+        place(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
+    }
+
+    #offerMessages() {
+        const { chat } = SillyTavern.getContext();
+        const first = Math.max(chat.length - OFFERED_MESSAGES, 0);
+        const options = chat.slice(first).map((/** @type {any} */ { name, mes }, /** @type {number} */ offset) => make('option', { value: first + offset },
+            say('checkpointMessage', { index: first + offset, name, text: excerpt(mes) }))).reverse();
+        if (options.length) this.message.replaceChildren(...options);
+        // The last message, unless somebody has picked another that is still there.
+        this.message.value = this.#picked;
+        if (this.message.selectedIndex < 0) {
+            this.#picked = '';
+            this.message.selectedIndex = 0;
+        }
+    }
+
+    /** @param {string} problem */
+    #complain(problem) {
+        this.problem.textContent = problem;
+        this.problem.hidden = !problem;
+    }
+
+    async #create() {
+        await this.#try(async (chat) => {
+            await createCheckpoint(chat, Number(this.message.value), this.name.value.trim());
+            this.name.value = '';
+            this.#picked = '';
+        });
+    }
+
+    /** @param {(chat: any) => Promise<void>} action */
+    async #try(action) {
+        const chat = this.#chat;
+        try {
+            await action(chat);
+            for (const { preview } of this.#items.values()) preview.close();
+            if (chat === this.tracker.chat) await this.load(chat);
+        } catch (error) {
+            const { message, hint } = /** @type {any} */ (error);
+            this.#complain([message, hint].filter(Boolean).join(' '));
+        }
+    }
+
+    /** @param {any} checkpoint */
+    #item(checkpoint) {
+        const index = checkpoint.messageId ? this.#chat.messageIndex(checkpoint.messageId) : -1;
+        const shown = exactText([checkpoint, index]);
+        const item = this.#items.get(shown) ?? this.#make(checkpoint, index);
+        this.#items.set(shown, item);
+        return item.element;
+    }
+
+    /**
+     * @param {any} checkpoint
+     * @param {number} index of its message
+     */
+    #make(checkpoint, index) {
+        const { name, status, messageId, createdAt } = checkpoint;
+        const place = !messageId ? '' : index < 0 ? say('checkpointGone') : say('checkpointAsOf', { index });
+        const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
+        const preview = new RestorePreview({
+            name, chat: this.#chat, tracker: this.tracker,
+            restore: () => this.#try((chat) => chat.checkpoints.restore(name)), complain: (problem) => this.#complain(problem),
+        });
+        const removal = new Question({
+            icon: 'fa-trash-can', title: say('removeCheckpoint'), question: say('removeCheckpointSure', { name }), answer: say('remove'),
+            act: () => this.#try((chat) => chat.checkpoints.remove(name)), name: 'vt-remove',
+        });
+        const element = make('div', { class: 'vt-checkpoint', 'data-name': name },
+            make('div', { class: 'vt-checkpoint-head' },
+                make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
+                    make('small', { class: 'vt-faint' }, [ready ? place : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
+                ready ? iconButton('fa-clock-rotate-left', say('restore'), () => preview.toggle(), 'vt-restore') : null,
+                ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(checkpoint), 'vt-branch') : null,
+                removal.button),
+            removal.asking, preview.element);
+        return { element, preview };
+    }
+
+    /** @param {any} checkpoint */
+    async #branch({ name, messageId, meta }) {
+        const chat = this.#chat;
+        const index = chat.messageIndex(messageId);
+        if (index < 0) {
+            this.#complain(say('branchGone'));
+            return;
+        }
+        const end = chat.branches.beginNextWith(name);
+        try {
+            await makeBranch(index, meta?.swipe ? chat.swipeIndex(index, meta.swipe) : -1);
+        } finally {
+            end();
+        }
+    }
+}
+
+/**
+ * SillyTavern makes the chat; its message shows the swipe of the checkpoint, if that is still there.
+ *
+ * @param {number} index
+ * @param {number} swipe
+ */
+async function makeBranch(index, swipe) {
+    const { chat, executeSlashCommandsWithOptions } = SillyTavern.getContext();
+    const another = swipe >= 0 && swipe !== (chat[index].swipe_id ?? 0);
+    // No command takes a swipe. Older versions of SillyTavern have no way at all, and show that of now.
+    const { branchChat } = another ? await import(BOOKMARKS).catch(() => ({})) : {};
+    if (branchChat) await branchChat(index, { swipeId: swipe });
+    else await executeSlashCommandsWithOptions(`/branch-create ${index}`);
+}
+
+/**
+ * A checkpoint as of a message, which remembers the swipe that is visible.
+ *
+ * @param {any} chat
+ * @param {number} message
+ * @param {string} name
+ * @returns {Promise<{name: string}>}
+ */
+export async function createCheckpoint(chat, message, name) {
+    return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
+}
+
+/** @param {string} text */
+function excerpt(text) {
+    // Calls of functions are told in HTML: nobody wants to read its tags. What is parsed so is never shown, nor run.
+    const { textContent } = new DOMParser().parseFromString(String(text ?? ''), 'text/html').body;
+    const line = (textContent ?? '').replace(/\s+/g, ' ').trim();
+    return line.length > LONGEST_EXCERPT ? `${line.slice(0, LONGEST_EXCERPT)}…` : line;
+}

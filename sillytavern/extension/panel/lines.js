@@ -1,0 +1,84 @@
+/**
+ * The history of the open chat, read once for all values, and the line of a number.
+ */
+
+import { drawn } from '../dom.js';
+import { say } from '../strings.js';
+
+const MOST = 500;
+const POINTS = 24;
+const WIDTH = 64;
+const HEIGHT = 18;
+const EDGE = 2;
+
+/** @typedef {{revision: number, at: string, actor: string, instanceId: string|null, key: string, op: string, before?: any, after?: any, anchor: any, live: boolean, space?: string}} Item */
+
+export class Lines {
+    /** Newest first. @type {Item[]} */
+    items = [];
+    /** @type {Map<string, Item[]>} */
+    #byValue = new Map();
+
+    /** @param {any} chat */
+    async load(chat) {
+        this.items = chat && !chat.away ? (await chat.history({ limit: MOST })).items : [];
+        this.#byValue = new Map();
+        for (const item of this.items) {
+            if (item.space) continue;
+            const place = JSON.stringify([item.instanceId, item.key]);
+            if (!this.#byValue.has(place)) this.#byValue.set(place, []);
+            this.#byValue.get(place)?.push(item);
+        }
+    }
+
+    /**
+     * What was done to a value, newest first.
+     *
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @returns {Item[]}
+     */
+    of(instanceId, key) {
+        return (this.#byValue.get(JSON.stringify([instanceId, key])) ?? []).filter(({ op }) => op !== 'reconcile');
+    }
+
+    /**
+     * The numbers that the visible story has given a value, oldest first.
+     *
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @param {any} now
+     * @returns {Array<number|bigint>}
+     */
+    numbers(instanceId, key, now) {
+        const items = this.of(instanceId, key).filter(({ live, after }) => live && isNumber(after)).reverse();
+        const numbers = items.map(({ after }) => after);
+        // Where the story was counted again, the last one is another now.
+        if (isNumber(now) && numbers.at(-1) !== now) numbers.push(now);
+        return numbers.slice(-POINTS);
+    }
+}
+
+/** @param {any} value */
+function isNumber(value) {
+    return typeof value === 'number' || typeof value === 'bigint';
+}
+
+/**
+ * @param {Array<number|bigint>} exact at least two different ones
+ * @returns {SVGElement}
+ */
+export function sparkline(exact) {
+    const numbers = exact.map(Number);
+    const least = Math.min(...numbers);
+    const span = Math.max(...numbers) - least;
+    const points = numbers.map((number, index) => [
+        EDGE + (index * (WIDTH - 2 * EDGE)) / (numbers.length - 1),
+        HEIGHT - EDGE - ((number - least) * (HEIGHT - 2 * EDGE)) / (span || 1),
+    ].map((one) => Math.round(one * 10) / 10));
+    const [x, y] = /** @type {number[]} */ (points.at(-1));
+    return drawn('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': exact.join(', ') },
+        drawn('title', {}, `${say('lineTip', { count: numbers.length })}: ${exact.join(', ')}`),
+        drawn('polyline', { points: points.map((point) => point.join(',')).join(' ') }),
+        drawn('circle', { cx: x, cy: y, r: 2 }));
+}

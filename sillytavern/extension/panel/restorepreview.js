@@ -1,0 +1,74 @@
+/**
+ * What restoring a checkpoint would change, to look at before it is done. It is read anew while it
+ * is open and values change.
+ */
+
+import { make, textButton } from '../dom.js';
+import { say } from '../strings.js';
+import { differenceList } from './differences.js';
+
+export class RestorePreview {
+    #open = false;
+    #reads = 0;
+
+    /**
+     * @param {object} about
+     * @param {string} about.name of the checkpoint
+     * @param {any} about.chat
+     * @param {import('../values/tracker.js').Tracker} about.tracker
+     * @param {() => void} about.restore
+     * @param {(problem: string) => void} about.complain
+     */
+    constructor({ name, chat, tracker, restore, complain }) {
+        this.name = name;
+        this.chat = chat;
+        this.tracker = tracker;
+        this.complain = complain;
+        this.title = make('div', {});
+        this.changes = make('div', {});
+        this.restore = textButton(say('restore'), restore, { class: 'vt-primary' });
+        this.element = make('div', { class: 'vt-preview', hidden: true }, this.title, this.changes,
+            make('div', { class: 'vt-buttons' }, textButton(say('cancel'), () => this.close()), this.restore));
+    }
+
+    close() {
+        this.#open = false;
+        this.element.hidden = true;
+    }
+
+    async toggle() {
+        if (this.#open) {
+            this.close();
+            return;
+        }
+        this.#open = true;
+        await this.refresh();
+        if (this.#open) this.element.scrollIntoView({ block: 'nearest' });
+    }
+
+    /** Shows what it would change by now, if somebody looks. */
+    async refresh() {
+        if (!this.#open) return;
+        const { name, chat } = this;
+        this.#reads += 1;
+        const read = this.#reads;
+        try {
+            // What is then and what is now: restoring goes the other way.
+            const differences = (await chat.checkpoints.diff(name)).filter((/** @type {any} */ one) => !one.space);
+            const report = await chat.checkpoints.restore(name, { dryRun: true });
+            if (read !== this.#reads || !this.#open) return;
+            const any = differences.length > 0 || report.changed > 0;
+            this.title.textContent = say(any ? 'restorePreview' : 'restoreNothing', { name });
+            this.changes.replaceChildren(
+                differenceList(differences.map((/** @type {any} */ { instanceId, key, before, after }) => (
+                    { title: this.tracker.reference(instanceId ?? null, key), before: after, after: before }))),
+                ...report.warnings.map((/** @type {string} */ warning) => make('div', { class: 'vt-faint' }, warning)));
+            this.restore.hidden = !any;
+            this.element.hidden = false;
+        } catch (error) {
+            if (read !== this.#reads) return;
+            this.close();
+            this.complain(/** @type {Error} */ (error).message);
+        }
+    }
+}

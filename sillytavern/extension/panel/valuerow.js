@@ -1,0 +1,153 @@
+/**
+ * One value: its name, what it is, the line of its numbers; and behind it, the details.
+ *
+ * Its elements stay the same while it is there: whatever has the focus keeps it.
+ */
+
+import { exactText } from '../client/valuetracker.js';
+import { make, place } from '../dom.js';
+import { isTold } from '../settings.js';
+import { say } from '../strings.js';
+import { PERSON } from '../values/tracker.js';
+import { kindOf } from '../values/typed.js';
+import { editor } from './editor.js';
+import { sparkline } from './lines.js';
+import { ValueDetails } from './valuedetails.js';
+import { valueShown } from './valueshown.js';
+
+/**
+ * @typedef {object} Shown
+ * @property {import('../values/tracker.js').Tracker} tracker
+ * @property {import('./lines.js').Lines|null} lines
+ * @property {boolean} editable
+ * @property {() => void} redraw
+ */
+
+export class ValueRow {
+    #value;
+    /** What the value was when the editor last said so, and its input. @type {{text: string, form: any, input: import('./editor.js').ValueInput}|null} */
+    #edited = null;
+    /** Behind the name, while it is open. @type {ValueDetails|null} */
+    #details = null;
+
+    /**
+     * @param {Shown} shown
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @param {any} value
+     */
+    constructor(shown, instanceId, key, value) {
+        this.shown = shown;
+        this.instanceId = instanceId;
+        this.key = key;
+        this.#value = value;
+        this.caret = make('i', { class: 'fa-solid fa-fw fa-caret-right', 'aria-hidden': 'true' });
+        this.told = make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('toldModel') });
+        this.name = make('button', { type: 'button', class: 'vt-key', title: key, onclick: () => this.#toggle() },
+            this.caret, make('span', {}, key), this.told);
+        this.line = make('span', { class: 'vt-line' });
+        this.cell = shown.editable
+            ? make('button', { type: 'button', class: 'vt-cell', title: say('edit'), 'aria-label': `${say('edit')}: ${key}`, onclick: () => this.edit() })
+            : make('span', { class: 'vt-cell' });
+        this.body = make('div', { class: 'vt-body' });
+        this.element = make('div', { class: 'vt-row', 'data-key': key }, make('div', { class: 'vt-head' }, this.name, this.line, this.cell), this.body);
+        this.#draw();
+    }
+
+    /** Whether somebody is typing in it. */
+    get isBusy() {
+        return this.#edited !== null;
+    }
+
+    /** Whether it is open, or being edited. */
+    get isOpen() {
+        return this.isBusy || this.#details !== null;
+    }
+
+    /** @param {any} value undefined is one that is gone */
+    update(value) {
+        this.#value = value;
+        this.#draw();
+        this.#warn(value);
+    }
+
+    /** What it is called in macros. */
+    get reference() {
+        return this.shown.tracker.reference(this.instanceId, this.key);
+    }
+
+    #draw() {
+        const { lines, editable } = this.shown;
+        const value = this.#value;
+        const open = this.#details !== null;
+        this.element.classList.toggle('vt-open', open);
+        this.element.classList.toggle('vt-editing', this.isBusy);
+        this.name.setAttribute('aria-expanded', String(open));
+        this.caret.classList.toggle('fa-caret-down', open);
+        this.caret.classList.toggle('fa-caret-right', !open);
+        this.told.hidden = !editable || !isTold(this.reference);
+        const numbers = kindOf(value) === 'number' && lines ? lines.numbers(this.instanceId, this.key, value) : [];
+        this.line.replaceChildren(...(new Set(numbers).size > 1 ? [sparkline(numbers)] : []));
+        this.cell.replaceChildren(valueShown(value));
+        this.#details?.update(value);
+        place(this.body, this.#edited ? [this.#edited.form] : this.#details?.elements ?? []);
+    }
+
+    #toggle() {
+        this.#edited = null;
+        this.#details = this.#details ? null : new ValueDetails(this.shown, this);
+        this.#draw();
+        this.shown.redraw();
+    }
+
+    edit() {
+        if (!this.#edited) {
+            const { form, input } = editor(this.#value, async (value) => {
+                // What came in this very moment was not seen yet.
+                if (this.#warn(this.#now)) return;
+                await this.#row.set(this.key, value, PERSON);
+                this.#leave();
+            }, () => this.#leave());
+            this.#edited = { text: exactText(this.#value), form, input };
+            this.#draw();
+        }
+        this.#edited.input.focus();
+    }
+
+    /**
+     * Tells who is editing that the value is another than it was.
+     *
+     * @param {any} value
+     * @returns {boolean}
+     */
+    #warn(value) {
+        const text = exactText(value);
+        if (!this.#edited || this.#edited.text === text) return false;
+        this.#edited.text = text;
+        this.#edited.input.tell(value === undefined ? say('goneMeanwhile') : say('changedMeanwhile', { value: valueShown(value).textContent }));
+        return true;
+    }
+
+    #leave() {
+        const focused = this.body.contains(document.activeElement);
+        this.#edited = null;
+        this.#draw();
+        if (focused) this.cell.focus();
+        // It may be gone by now.
+        this.shown.redraw();
+    }
+
+    remove() {
+        return this.#row.remove(this.key, PERSON).catch(() => {});
+    }
+
+    get #row() {
+        const { chat } = this.shown.tracker;
+        return this.instanceId === null ? chat : chat.instance(this.instanceId);
+    }
+
+    get #now() {
+        const { state } = this.#row;
+        return Object.hasOwn(state, this.key) ? state[this.key] : undefined;
+    }
+}

@@ -1,0 +1,153 @@
+/**
+ * Values as text, and text as values. A type changes only where a person says so: the text "5"
+ * that is edited stays text.
+ */
+
+import { exactText, isKept, parseExact } from '../client/valuetracker.js';
+
+/** @typedef {'auto'|'text'|'number'|'switch'|'json'|'nothing'} Kind */
+/** @typedef {{value: any}|{problem: 'notANumber'|'notExact'|'notJson'|'tooDeep', error?: string}} Read */
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+const DEEPEST = 128;
+
+/**
+ * @param {any} value
+ * @returns {Kind}
+ */
+export function kindOf(value) {
+    if (value === null || value === undefined) return 'nothing';
+    if (typeof value === 'string') return 'text';
+    if (typeof value === 'number' || typeof value === 'bigint') return 'number';
+    if (typeof value === 'boolean') return 'switch';
+    return 'json';
+}
+
+/**
+ * A value as the model and a macro see it: text as it is, all else as JSON.
+ *
+ * @param {any} value
+ * @returns {string}
+ */
+export function asText(value) {
+    return typeof value === 'string' ? value : exactText(value);
+}
+
+/**
+ * Text for a prompt. SillyTavern looks for macros in it more than once: what a value says is none.
+ *
+ * @param {string} text
+ */
+export function harmless(text) {
+    return text.replace(/\{(?=\{)/g, '{ ');
+}
+
+/**
+ * What an input shows for a value of that kind.
+ *
+ * @param {Kind} kind
+ * @param {any} value
+ * @returns {string}
+ */
+export function asInput(kind, value) {
+    if (value === undefined || value === null) return '';
+    if (kind === 'json') return exactText(value, typeof value === 'object' ? 2 : undefined);
+    return asText(value);
+}
+
+/**
+ * @param {Kind} kind
+ * @param {string} text
+ * @returns {Read}
+ */
+export function read(kind, text) {
+    switch (kind) {
+        case 'auto':
+            return meant(text);
+        case 'text':
+            return { value: text };
+        case 'number':
+            return readNumber(text.trim());
+        case 'switch':
+            return { value: text === 'true' };
+        case 'nothing':
+            return { value: null };
+        default:
+            return readJson(text);
+    }
+}
+
+/**
+ * @param {string} text
+ * @returns {Read}
+ */
+function readNumber(text) {
+    if (!NUMBER.test(text) || !Number.isFinite(Number(text))) return { problem: 'notANumber' };
+    const value = parseExact(text);
+    return isExact(value) ? { value } : { problem: 'notExact' };
+}
+
+/**
+ * Whether the server keeps just this number.
+ *
+ * @param {number|bigint} value
+ */
+function isExact(value) {
+    if (typeof value === 'bigint') return isKept(value);
+    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
+}
+
+/**
+ * @param {any} value
+ * @returns {boolean}
+ */
+function areExact(value) {
+    if (typeof value === 'number' || typeof value === 'bigint') return isExact(value);
+    return value === null || typeof value !== 'object' || Object.values(value).every(areExact);
+}
+
+/**
+ * @param {string} text
+ * @returns {Read}
+ */
+function readJson(text) {
+    let value;
+    try {
+        value = parseExact(text);
+    } catch (error) {
+        return { problem: 'notJson', error: /** @type {Error} */ (error).message };
+    }
+    if (depthOf(value) > DEEPEST) return { problem: 'tooDeep' };
+    return areExact(value) ? { value } : { problem: 'notExact' };
+}
+
+/**
+ * @param {any} value
+ * @returns {number}
+ */
+function depthOf(value) {
+    if (value === null || typeof value !== 'object') return 0;
+    return 1 + Object.values(value).reduce((deepest, part) => Math.max(deepest, depthOf(part)), 0);
+}
+
+/**
+ * What somebody who writes commands means: JSON where it is JSON, else text. A number that cannot
+ * be kept is neither: nobody who writes one means text.
+ *
+ * @param {string} text
+ * @returns {Read}
+ */
+export function meant(text) {
+    const found = readJson(text);
+    return 'problem' in found && found.problem === 'notJson' ? { value: text } : found;
+}
+
+/**
+ * Whether text could be taken for a value of another kind.
+ *
+ * @param {string} text
+ */
+export function looksTyped(text) {
+    const found = meant(text);
+    return 'problem' in found || typeof found.value !== 'string' || found.value !== text;
+}
