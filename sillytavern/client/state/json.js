@@ -86,6 +86,8 @@ function isObject(value) {
 }
 
 /**
+ * Compare two values; ABSENT equals only ABSENT.
+ *
  * @param {any} one
  * @param {any} other
  * @returns {boolean}
@@ -160,6 +162,15 @@ function mergePatch(before, after) {
  */
 function holdsNull(value) {
     return value === null || (isObject(value) && Object.keys(value).some((key) => holdsNull(value[key])));
+}
+
+/**
+ * Return true for an operator that overwrites the value before it. The others change that value.
+ *
+ * @param {string} op
+ */
+export function overwrites(op) {
+    return op === 'set' || op === 'remove';
 }
 
 /**

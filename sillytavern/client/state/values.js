@@ -2,6 +2,7 @@
  * The values of a chat, or of one of its instances.
  */
 
+import { ABSENT } from './json.js';
 import { Live } from './live.js';
 
 /** @typedef {import('../tavern/ids.js').Anchor} Anchor */
@@ -163,4 +164,16 @@ export class Instance extends Values {
     describe(about) {
         this.#about = about;
     }
+}
+
+/**
+ * @param {any} state as `open` and `state` give it; null: there is none
+ * @param {string|null} instanceId
+ * @param {string} key
+ * @returns {any} a value or ABSENT
+ */
+export function valueIn(state, instanceId, key) {
+    const data = instanceId === null ? state?.data
+        : state?.instances.find((/** @type {any} */ one) => one.instance.id === instanceId)?.data;
+    return data && Object.hasOwn(data, key) ? data[key] : ABSENT;
 }

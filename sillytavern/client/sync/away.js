@@ -14,8 +14,7 @@
  */
 
 import { exactText, holdsBigInt, parseExact } from '../state/exact.js';
-import { ABSENT, equalJson, newId, plainJson } from '../state/json.js';
-import { REPLACING } from './late.js';
+import { ABSENT, equalJson, newId, overwrites, plainJson } from '../state/json.js';
 
 /** @typedef {import('../state/ledger.js').Entry} Entry */
 /**
@@ -106,7 +105,7 @@ export class Away {
     wouldUndo(operations, theirs) {
         const rows = rowsOf(this.find());
         return operations.some(({ op, instanceId = null, key }) => {
-            const row = REPLACING.has(op) && rows.find((one) => one.instanceId === instanceId && one.key === key);
+            const row = overwrites(op) && rows.find((one) => one.instanceId === instanceId && one.key === key);
             return row && !isOurs(row, theirs(instanceId, key));
         });
     }
@@ -168,8 +167,8 @@ export function groundsOf(rows) {
  */
 function isOurs(row, there) {
     const base = 'base' in row ? row.base : ABSENT;
-    if (row.known ? same(there, base) : there === ABSENT) return true;
-    return (row.sent ?? []).some((text) => same(there, text === null ? ABSENT : parseExact(text)));
+    if (row.known ? equalJson(there, base) : there === ABSENT) return true;
+    return (row.sent ?? []).some((text) => equalJson(there, text === null ? ABSENT : parseExact(text)));
 }
 
 /**
@@ -199,17 +198,9 @@ export function settle(entry, theirs) {
     for (const row of rowsOf(entry)) {
         const there = theirs(row.instanceId, row.key);
         const mine = 'value' in row ? row.value : ABSENT;
-        if (same(there, mine)) continue;
+        if (equalJson(there, mine)) continue;
         if (isOurs(row, there)) write.push(row);
         else conflicts.push({ ...row, theirs: there });
     }
     return { write, conflicts };
-}
-
-/**
- * @param {any} one
- * @param {any} other
- */
-function same(one, other) {
-    return one === other || (one !== ABSENT && other !== ABSENT && equalJson(one, other));
 }

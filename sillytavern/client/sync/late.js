@@ -5,14 +5,12 @@
  * that an increment counts on what is there now.
  */
 
-import { ABSENT, equalJson } from '../state/json.js';
-import { valueIn } from './mirror.js';
+import { ABSENT, equalJson, overwrites } from '../state/json.js';
+import { valueIn } from '../state/values.js';
 import { headersOf, path } from './transport.js';
 
 /** @typedef {{chatId: string, operations: any[], actor: string, key: string}} Late */
 
-/** Operations that leave nothing of what was there; any other adds to whatever it is. */
-export const REPLACING = new Set(['set', 'remove']);
 const MOST_LOOKED_AT = 1000;
 
 /**
@@ -54,11 +52,10 @@ export async function tellOverwritten(session, operations, after, { headers }) {
     const query = { after, before, limit: MOST_LOOKED_AT };
     const { body } = await session.owner.transport.request('GET', `${session.base}/history`, { query });
     for (const { op, instanceId = null, key, value } of operations) {
-        const theirs = REPLACING.has(op) && body.items.find((/** @type {any} */ one) => one.instanceId === instanceId && one.key === key && one.live);
+        const theirs = overwrites(op) && body.items.find((/** @type {any} */ one) => one.instanceId === instanceId && one.key === key && one.live);
         if (!theirs) continue;
         const mine = op === 'set' ? value : ABSENT;
         const there = 'after' in theirs ? theirs.after : ABSENT;
-        const same = mine === there || (mine !== ABSENT && there !== ABSENT && equalJson(mine, there));
-        if (!same) session.mirror.conflict(instanceId, key, mine, there, 'mine', before);
+        if (!equalJson(mine, there)) session.mirror.conflict(instanceId, key, mine, there, 'mine', before);
     }
 }

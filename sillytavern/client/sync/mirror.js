@@ -5,8 +5,8 @@
  * only if nothing can lie between; else the feed does.
  */
 
-import { ABSENT, copyJson, equalJson, plainJson } from '../state/json.js';
-import { Instance, Values } from '../state/values.js';
+import { ABSENT, copyJson, equalJson, overwrites, plainJson } from '../state/json.js';
+import { Instance, Values, valueIn } from '../state/values.js';
 import { rowsOf } from './away.js';
 import { path } from './transport.js';
 
@@ -135,8 +135,7 @@ export class Mirror {
             const { row, key } = entry;
             const result = results[index];
             if (key !== null) {
-                const replaced = operation.op === 'set' || operation.op === 'remove';
-                this.#written.set(`${row.instanceId ?? ''}\n${key}`, { revision, replaced });
+                this.#written.set(`${row.instanceId ?? ''}\n${key}`, { revision, replaced: overwrites(operation.op) });
             }
             const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
             if (key !== null && index === last && 'value' in result) {
@@ -222,8 +221,7 @@ export class Mirror {
         if (later && !ours.replaced) return;
         if (later || session.saver.isPending(row, key)) {
             const mine = row.live.copy(key);
-            const same = mine === after || (mine !== ABSENT && after !== ABSENT && equalJson(mine, after));
-            if (!same) this.conflict(instanceId, key, mine, after, 'mine', revision);
+            if (!equalJson(mine, after)) this.conflict(instanceId, key, mine, after, 'mine', revision);
             return;
         }
         this.#put(row, key, after, changes);
@@ -276,7 +274,7 @@ export class Mirror {
     #put(row, key, value, changes) {
         if (this.session.saver.isPending(row, key)) return;
         const before = row.live.copy(key);
-        if (before === value || (before !== ABSENT && value !== ABSENT && equalJson(before, value))) return;
+        if (equalJson(before, value)) return;
         row.live.put(key, value);
         changes.push({
             instanceId: row.instanceId, key,
@@ -291,16 +289,4 @@ export class Mirror {
     #emit(source, changes) {
         if (changes.length) this.session.owner.emit('change', { source, changes, revision: this.session.revision });
     }
-}
-
-/**
- * @param {any} state as `open` and `state` give it; null: there is none
- * @param {string|null} instanceId
- * @param {string} key
- * @returns {any} a value or ABSENT
- */
-export function valueIn(state, instanceId, key) {
-    const data = instanceId === null ? state?.data
-        : state?.instances.find((/** @type {any} */ one) => one.instance.id === instanceId)?.data;
-    return data && Object.hasOwn(data, key) ? data[key] : ABSENT;
 }

@@ -6,6 +6,7 @@
 import { exactText } from '../client/valuetracker.js';
 import { iconButton, make, moment, place, textButton } from '../dom.js';
 import { say } from '../strings.js';
+import { createCheckpoint } from '../values/tracker.js';
 import { withKeys } from './editor.js';
 import { Question } from './question.js';
 import { RestorePreview } from './restorepreview.js';
@@ -194,18 +195,6 @@ async function makeBranch(index, swipe) {
     const { branchChat } = another ? await import(BOOKMARKS).catch(() => ({})) : {};
     if (branchChat) await branchChat(index, { swipeId: swipe });
     else await executeSlashCommandsWithOptions(`/branch-create ${index}`);
-}
-
-/**
- * A checkpoint as of a message, which remembers the swipe that is visible.
- *
- * @param {any} chat
- * @param {number} message
- * @param {string} name
- * @returns {Promise<{name: string}>}
- */
-export async function createCheckpoint(chat, message, name) {
-    return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
 }
 
 /** @param {string} text */

@@ -6,10 +6,9 @@
 
 import { exactText } from '../client/valuetracker.js';
 import { make } from '../dom.js';
-import { createCheckpoint } from '../panel/checkpointsview.js';
 import { say } from '../strings.js';
 import { ABSENT, isKey, lookUp } from '../values/paths.js';
-import { PERSON } from '../values/tracker.js';
+import { PERSON, createCheckpoint } from '../values/tracker.js';
 import { asText, read } from '../values/typed.js';
 
 /** @typedef {import('../values/tracker.js').Tracker} Tracker */

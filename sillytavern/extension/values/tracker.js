@@ -210,6 +210,18 @@ async function written(chat, row, keys, value, options) {
 }
 
 /**
+ * A checkpoint as of a message, which remembers the swipe that is visible.
+ *
+ * @param {any} chat
+ * @param {number} message
+ * @param {string} name
+ * @returns {Promise<{name: string}>}
+ */
+export async function createCheckpoint(chat, message, name) {
+    return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
+}
+
+/**
  * @param {string} id
  * @param {string|null} name
  * @param {string} characterId
