@@ -1,5 +1,5 @@
 /**
- * The handle of an open chat, as an author sees it. It is good until the chat changes.
+ * The handle of an open chat, for extension authors. It is valid until the chat changes.
  */
 
 import { ValueTrackerError } from './errors.js';
@@ -51,15 +51,15 @@ export class Chat {
             delayMs: insertionDelayMs,
             context: () => {
                 session.mayWrite();
-                if (!session.owner.page) throw new ValueTrackerError('There is no page with messages.', { code: 'no_page' });
+                if (!session.owner.page) throw new ValueTrackerError('There are no messages: the tracker has no page.', { code: 'no_page' });
                 return session.owner.page.getContext();
             },
         });
-        /** Work in progress. */
+        /** Queued and running operations. */
         this.operations = new Operations(session);
-        /** Names for moments of this chat. */
+        /** Named revisions of this chat. */
         this.checkpoints = new Checkpoints(session);
-        /** Chats that began as this one. */
+        /** Chats that started from this one. */
         this.branches = new Branches(session);
     }
 
@@ -73,17 +73,17 @@ export class Chat {
         return this.#session.id;
     }
 
-    /** Whether this is still the open chat; nothing else of a handle may be asked once it is not. */
+    /** True once the chat is no longer open. Every other member then throws. */
     get stale() {
         return this.#session.stale;
     }
 
-    /** The chat's values, live: what is written to them is saved. @returns {any} */
+    /** The chat's live values: every write to them is saved. @returns {any} */
     get state() {
         return this.#own.state;
     }
 
-    /** When all that was written so far is saved. @returns {Promise<{revision: number, away: boolean}>} */
+    /** Resolves when all writes so far are saved. @returns {Promise<{revision: number, away: boolean}>} */
     get saved() {
         return this.#session.saver.saved;
     }
@@ -93,23 +93,23 @@ export class Chat {
         return this.#session.revision;
     }
 
-    /** Whether the server is away, and values are kept with the chat meanwhile. */
+    /** True while the server is away and values are kept in the chat. */
     get away() {
         return this.#session.away;
     }
 
-    /** What the load answered; null if the server was away then. @returns {any} */
+    /** The answer of `open`; null if the server was away. @returns {any} */
     get opened() {
         return this.#session.opened;
     }
 
-    /** What this chat is a branch of. @returns {any} */
+    /** The chat and revision this chat is a branch of, or null. @returns {any} */
     get origin() {
         return this.#session.opened?.origin ?? null;
     }
 
     /**
-     * The checkpoint that this load began a branch with; `differs` where its messages are not those of then.
+     * The checkpoint that this load started a branch from. `differs` is true if its messages are not those of the checkpoint.
      *
      * @returns {import('./sync/branching.js').Begun|null}
      */
@@ -123,7 +123,7 @@ export class Chat {
     }
 
     /**
-     * Everything `fn` writes is one request and one revision; if it throws, nothing is.
+     * Send all writes of `fn` as one request and one revision. If `fn` throws, they are undone and nothing is sent.
      *
      * @param {(state: any, chat: Chat) => any} fn
      * @param {WriteOptions} [options]
@@ -134,7 +134,7 @@ export class Chat {
     }
 
     /**
-     * A person's edit: it belongs to no message, so no swipe takes it back.
+     * Save a player's edit: it has no anchor, so no swipe undoes it.
      *
      * @param {(state: any, chat: Chat) => any} fn
      * @returns {Promise<{revision: number, results: any[]}>}
@@ -203,7 +203,7 @@ export class Chat {
     }
 
     /**
-     * Makes an instance of a character in this chat.
+     * Create an instance of a character in this chat.
      *
      * @param {{id?: string, characterId?: string, name?: string}} [about]
      * @returns {Promise<Instance>}
@@ -223,7 +223,7 @@ export class Chat {
     }
 
     /**
-     * Everything, as plain copies.
+     * Return plain copies of all values.
      *
      * @returns {Snapshot}
      */
@@ -247,7 +247,7 @@ export class Chat {
     }
 
     /**
-     * The whole state at a revision, at a time, or as of a message.
+     * Read the whole state at a revision, at a time, or as of a message.
      *
      * @param {number|string|{message: number}|{messageId: string}} point
      * @returns {Promise<any>}
@@ -268,7 +268,7 @@ export class Chat {
     }
 
     /**
-     * Goes back to what was at a revision, as a new one.
+     * Restore the state of a revision, as a new revision.
      *
      * @param {number} revision
      * @returns {Promise<{revision: number, changed: number, warnings: string[]}>}
@@ -279,7 +279,7 @@ export class Chat {
         return report;
     }
 
-    // Beside the values
+    // Series and processed ids
 
     /** @param {string} name */
     series(name) {
@@ -304,7 +304,7 @@ export class Chat {
     }
 
     /**
-     * Which swipe of a message has an id; −1 if it is gone.
+     * Return the index of the swipe with an id; −1 if it does not exist.
      *
      * @param {number} index
      * @param {string} swipeId
@@ -316,14 +316,14 @@ export class Chat {
     }
 
     /**
-     * Where a message is: what writes can be anchored to. Without an index, where a write would go now.
+     * Return the anchor of a message. Without an index, return the anchor that a write would get now.
      *
      * @param {number} [index]
      * @returns {Anchor|null}
      */
     anchor(index) {
         this.#session.mayRead();
-        return index === undefined ? this.#session.place().anchor : this.#session.anchorOf(index);
+        return index === undefined ? this.#session.writeContext().anchor : this.#session.anchorOf(index);
     }
 
     /**
@@ -343,22 +343,22 @@ export class Chat {
     }
 
     /**
-     * Tells the server which messages are visible. In SillyTavern this is done by itself.
+     * Send the server the visible messages. In SillyTavern the library does this by itself.
      *
      * @param {Visible[]} [anchors]
-     * @returns {Promise<any>} the report, or null if there was nothing to tell
+     * @returns {Promise<any>} the report, or null if nothing has changed
      */
     async reconcile(anchors) {
         const session = this.#session;
         session.mayWrite();
         session.saver.flush();
         return await session.run(() => (anchors
-            ? session.story.tell(anchors.map(linkOf), 'asked')
-            : session.story.follow('asked')));
+            ? session.story.sendChain(anchors.map(linkOf), 'asked')
+            : session.story.reconcile('asked')));
     }
 
     /**
-     * After `stale`: the messages of this page are the story, and what another tab has told is taken back.
+     * Use after `stale`: make the messages of this page the story, and undo what another tab made visible.
      *
      * @param {Visible[]} [anchors]
      * @returns {Promise<any>} the report, or null

@@ -1,11 +1,11 @@
 /**
- * What can go wrong, with the server's codes kept.
+ * The errors of the library. Errors from the server keep their codes.
  *
  *     ValueTrackerError
- *     ├── ChatNotLoadedError   there is no chat to read or write yet
+ *     ├── ChatNotLoadedError   no chat is loaded yet
  *     ├── StaleChatError       the handle belongs to a chat that is no longer open
  *     ├── StaleStateError      the object read from the state is no longer part of it
- *     └── ServerAwayError      nobody answers; what is needed cannot be done without the server
+ *     └── ServerAwayError      the server does not answer, and the call needs it
  */
 
 export class ValueTrackerError extends Error {
@@ -34,7 +34,7 @@ export class StaleChatError extends ValueTrackerError {
     constructor(chatId) {
         super('This handle belongs to a chat that is no longer open.', {
             code: 'stale_chat',
-            hint: 'Read vt.chat again after every chat change; do not keep it, nor parts of its state.',
+            hint: 'Read vt.chat again after every chat change; keep neither it nor parts of its state.',
             details: { chatId },
         });
     }
@@ -55,7 +55,7 @@ export class ServerAwayError extends ValueTrackerError {
     constructor(reason, about = {}) {
         super(`Value Tracker cannot be reached: ${reason}`, {
             code: 'server_away',
-            hint: 'Values are kept with the chat meanwhile; is the server plugin installed and running?',
+            hint: 'Values are kept in the chat until the server is back. Check that the server plugin is installed and running.',
             ...about,
         });
     }

@@ -1,6 +1,6 @@
 /**
- * Value Tracker for SillyTavern extensions: state that is kept per chat, saves itself, and follows
- * the story. See README.md beside this file for five minutes of use, DESIGN.md for all of it.
+ * Value Tracker for SillyTavern extensions: state that belongs to a chat, saves itself, and follows
+ * the story. README.md beside this file is the short guide; DESIGN.md describes all of it.
  *
  *     import { ValueTracker } from './client/valuetracker.js';
  *     const vt = await ValueTracker.connect({ extensionId: 'hit-points' });
@@ -11,8 +11,8 @@ import { Chat } from './chat.js';
 import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError } from './errors.js';
 import { parseExact } from './state/exact.js';
 import { newId } from './state/json.js';
-import { Feed, tellTabs } from './sync/feed.js';
-import { sendLate } from './sync/late.js';
+import { Feed, notifyTabs } from './sync/feed.js';
+import { resend } from './sync/resend.js';
 import { Session } from './sync/session.js';
 import { Transport, path } from './sync/transport.js';
 import { Events } from './tavern/events.js';
@@ -27,16 +27,16 @@ export { exactText, isKept, parseExact, sum } from './state/exact.js';
 /**
  * @typedef {object} ConnectOptions
  * @property {string} extensionId
- * @property {string} [url] of the plugin, or of a server of its own
- * @property {(() => any)|null} [getContext] SillyTavern's, if it is there; null for no page
- * @property {Record<string, string>} [headers] more headers, such as a token
+ * @property {string} [url] of the plugin, or of a standalone server
+ * @property {(() => any)|null} [getContext] defaults to SillyTavern's; null: no page
+ * @property {Record<string, string>} [headers] extra headers, such as a token
  * @property {boolean} [feed] follow changes made elsewhere
- * @property {boolean} [follow] tell the server which messages are visible
- * @property {Record<string, any>} [defaults] what absent keys of a chat are set to
- * @property {boolean} [exactIntegers] read integers beyond 2^53 as BigInt, not rounded
+ * @property {boolean} [follow] send the server the visible messages
+ * @property {Record<string, any>} [defaults] values for missing keys of a chat
+ * @property {boolean} [exactIntegers] read integers beyond 2^53 as BigInt instead of rounding them
  * @property {number} [insertionDelayMs]
- * @property {number[]} [retryMs] pauses between the tries of one request
- * @property {[number, number]} [probeMs] first and longest pause between looks for a server that is away
+ * @property {number[]} [retryMs] pauses between attempts of one request
+ * @property {[number, number]} [probeMs] first and longest pause between probes of a server that is away
  */
 /** @typedef {'chat'|'change'|'saved'|'reconciled'|'conflict'|'status'|'moved'|'stale'|'error'} EventName */
 
@@ -61,8 +61,8 @@ export class ValueTracker {
     #status = 'online';
     /** @type {ReturnType<typeof setTimeout>|null} */
     #probing = null;
-    /** @type {import('./sync/session.js').Late[]} */
-    #late = [];
+    /** @type {import('./sync/session.js').Unanswered[]} */
+    #toResend = [];
     #loads = 0;
     /** @type {import('./sync/session.js').Owner} */
     #owner;
@@ -72,8 +72,8 @@ export class ValueTracker {
     };
 
     /**
-     * Registers the extension, and in SillyTavern follows the open chat. It resolves, too, when
-     * the server is away; `status` tells.
+     * Register the extension and, in SillyTavern, follow the open chat. The promise also resolves
+     * when the server is away; `status` is then 'away'.
      *
      * @param {ConnectOptions} options
      * @returns {Promise<ValueTracker>}
@@ -104,10 +104,10 @@ export class ValueTracker {
             follow,
             client: newId(),
             emit: (name, argument) => this.#emit(name, argument),
-            lost: (error) => this.#lost(error),
-            later: (late) => this.#late.push(late),
-            tell: (revision) => {
-                if (this.#session) tellTabs({ extensionId, chatId: this.#session.id, revision });
+            onServerLost: (error) => this.#serverLost(error),
+            resendLater: (request) => this.#toResend.push(request),
+            notifyTabs: (revision) => {
+                if (this.#session) notifyTabs({ extensionId, chatId: this.#session.id, revision });
             },
         };
     }
@@ -117,7 +117,7 @@ export class ValueTracker {
             await this.#transport.register();
         } catch (error) {
             if (!(error instanceof ServerAwayError)) throw error;
-            this.#lost(error);
+            this.#serverLost(error);
         }
         if (!this.#page) return;
         this.#events = new Events({ page: this.#page, load: () => this.#load(), session: () => this.#session });
@@ -137,7 +137,7 @@ export class ValueTracker {
 
     // The chat
 
-    /** The open chat, once it is loaded. @returns {Chat} */
+    /** The open chat. Throws before it is loaded. @returns {Chat} */
     get chat() {
         if (!this.#chat) throw new ChatNotLoadedError();
         return this.#chat;
@@ -147,7 +147,7 @@ export class ValueTracker {
         return this.#chat !== null;
     }
 
-    /** @returns {Promise<Chat>} the open chat, as soon as one is loaded */
+    /** @returns {Promise<Chat>} the open chat, once one is loaded */
     async whenChat() {
         return this.#chat ?? await new Promise((resolve) => {
             const off = this.on('chat', (chat) => {
@@ -159,18 +159,18 @@ export class ValueTracker {
     }
 
     /**
-     * Called with each chat that is opened, and with the one that is open; with null when it is closed.
+     * Call a handler with each chat that is opened, and at once if one is open; with null when it is closed.
      *
      * @param {(chat: any) => any} handler
-     * @param {{defaults?: Record<string, any>}} [options] what absent keys are set to by the load
-     * @returns {() => void} stops it
+     * @param {{defaults?: Record<string, any>}} [options] values for missing keys
+     * @returns {() => void} removes the handler
      */
     onChat(handler, { defaults } = {}) {
         Object.assign(this.#defaults, defaults);
         this.#chatHandlers.add(handler);
         if (this.#chat) {
             const { state } = this.#chat;
-            this.#session?.saver.inNoMessage(() => {
+            this.#session?.saver.withoutAnchor(() => {
                 for (const [key, value] of Object.entries(defaults ?? {})) if (!(key in state)) state[key] = value;
             });
             this.#handle(handler, this.#chat);
@@ -188,21 +188,21 @@ export class ValueTracker {
     }
 
     /**
-     * Opens a chat where there is no page.
+     * Open a chat where there is no page.
      *
      * @param {string} chatId
      * @param {{parent?: string, messageId?: string, defaults?: Record<string, any>}} [about]
      * @returns {Promise<Chat>}
      */
     async openChat(chatId, { parent, messageId, defaults = {} } = {}) {
-        if (this.#page) throw new ValueTrackerError('In SillyTavern the open chat is the chat.', { code: 'has_page' });
+        if (this.#page) throw new ValueTrackerError('In SillyTavern the library follows the open chat; openChat() is for programs without a page.', { code: 'has_page' });
         await this.#open({ id: chatId, parent, branchedAt: messageId }, defaults);
         return this.chat;
     }
 
-    /** SillyTavern shows another chat, or the same one anew. */
+    /** Load the chat that SillyTavern shows now: another one, or the same one again. */
     async #load() {
-        // Nothing of the old chat may be used from here on, whatever happens next.
+        // From here on nothing of the old chat may be used, even if the load fails.
         const old = this.#session;
         const retired = old?.retire();
         this.#chat = null;
@@ -219,7 +219,7 @@ export class ValueTracker {
     }
 
     /**
-     * @param {import('./sync/session.js').Which} which
+     * @param {import('./sync/session.js').ChatIdentity} which
      * @param {Record<string, any>} [defaults]
      */
     async #open(which, defaults = {}) {
@@ -251,10 +251,10 @@ export class ValueTracker {
      */
     async #handle(handler, chat) {
         try {
-            // What a chat begins with is no part of its story: the last message has not done it.
-            await (this.#session ? this.#session.saver.inNoMessage(() => handler(chat)) : handler(chat));
+            // Initial values have no anchor: the last message did not cause them.
+            await (this.#session ? this.#session.saver.withoutAnchor(() => handler(chat)) : handler(chat));
         } catch (error) {
-            // Somebody who was still at work on the chat before.
+            // The handler was still working on the chat that was open before.
             if (!(error instanceof StaleChatError)) console.error('[ValueTracker] A chat handler failed.', error);
         }
     }
@@ -267,8 +267,8 @@ export class ValueTracker {
             transport: this.#transport,
             chatId: session.id,
             plain: this.#options.plain,
-            since: () => session.mirror.seen,
-            onEvent: (event) => session.run(() => session.mirror.event(event)),
+            since: () => session.mirror.knownRevision,
+            onEvent: (event) => session.run(() => session.mirror.applyFeedEvent(event)),
             onGap: () => session.run(() => session.mirror.readAgain('remote', true)),
             onFailure: () => this.#probe(),
         });
@@ -277,45 +277,45 @@ export class ValueTracker {
     // The server
 
     /** @param {unknown} error */
-    #lost(error) {
+    #serverLost(error) {
         if (this.#status !== 'online') return;
-        console.warn('[ValueTracker] The server is away; values are kept with the chat.', error instanceof Error ? error.message : error);
+        console.warn('[ValueTracker] The server is away; values are kept in the chat.', error instanceof Error ? error.message : error);
         this.#status = 'away';
         if (this.#session) this.#session.away = true;
         this.#feed?.stop();
         this.#emit('status', 'away');
-        this.#lookFor(this.#options.probeMs[0]);
+        this.#probeAfter(this.#options.probeMs[0]);
     }
 
     /** @param {number} pause */
-    #lookFor(pause) {
+    #probeAfter(pause) {
         this.#probing = setTimeout(async () => {
             if (this.#status !== 'away') return;
-            if (await this.#transport.probe()) await this.#returned();
-            if (this.#status === 'away') this.#lookFor(Math.min(pause * 2, this.#options.probeMs[1]));
+            if (await this.#transport.probe()) await this.#serverBack();
+            if (this.#status === 'away') this.#probeAfter(Math.min(pause * 2, this.#options.probeMs[1]));
         }, pause);
         /** @type {any} */ (this.#probing).unref?.();
     }
 
     async #probe() {
-        if (this.#status === 'online' && !(await this.#transport.probe())) this.#lost(new ServerAwayError('the feed has ended.'));
+        if (this.#status === 'online' && !(await this.#transport.probe())) this.#serverLost(new ServerAwayError('the feed has ended.'));
     }
 
-    async #returned() {
+    async #serverBack() {
         try {
             await this.#transport.register();
-            while (this.#late.length) {
-                await sendLate(this.#transport, this.#late[0]);
-                this.#late.shift();
+            while (this.#toResend.length) {
+                await resend(this.#transport, this.#toResend[0]);
+                this.#toResend.shift();
             }
         } catch (error) {
             if (error instanceof ServerAwayError) return;
             this.#emit('error', error);
-            this.#late.shift();
+            this.#toResend.shift();
         }
         const session = this.#session;
-        await session?.back();
-        // Gone again, closed, or another chat was opened without the server meanwhile: next time.
+        await session?.resume();
+        // The server is away again, the tracker was closed, or another chat was opened without the server: try later.
         if (this.#status !== 'away' || this.#session?.away) return;
         this.#status = 'online';
         this.#emit('status', 'online');
@@ -323,10 +323,10 @@ export class ValueTracker {
     }
 
     /**
-     * Any route of the server, with the extension named; writes are idempotent and retried.
+     * Call any route of the server for this extension. Writes carry an idempotency key and are retried.
      *
      * @param {string} method
-     * @param {string} route each segment encoded
+     * @param {string} route with each segment encoded
      * @param {import('./sync/transport.js').RequestOptions} [options]
      * @returns {Promise<import('./sync/transport.js').Answer>}
      */
@@ -335,7 +335,7 @@ export class ValueTracker {
     }
 
     /**
-     * The values of another extension, to read.
+     * Read the values of another extension.
      *
      * @param {string} extensionId
      */
@@ -343,7 +343,7 @@ export class ValueTracker {
         const read = async (/** @type {string[]} */ ...segments) => (
             await this.#transport.request('GET', path('cross-extension', ...segments))).body;
         return {
-            /** All that a chat holds; null if it is unknown. @param {string} [chatId] */
+            /** The whole state of a chat; null if the extension does not know it. @param {string} [chatId] */
             chat: (chatId = this.chat.id) => read('chats', extensionId, chatId, 'state'),
             /** The chat's own values. @param {string} [chatId] */
             data: (chatId = this.chat.id) => read('chats', extensionId, chatId, 'data'),
@@ -356,7 +356,7 @@ export class ValueTracker {
     /**
      * @param {EventName} name
      * @param {(argument: any) => any} handler
-     * @returns {() => void} stops it
+     * @returns {() => void} removes the handler
      */
     on(name, handler) {
         const handlers = this.#handlers.get(name) ?? new Set();
@@ -373,7 +373,7 @@ export class ValueTracker {
         if (!handlers?.size) {
             if (name === 'error') console.error('[ValueTracker]', argument);
             if (name === 'conflict') console.warn(`[ValueTracker] Conflict at ${argument.key}: ${argument.kept} is kept.`, argument);
-            if (name === 'stale' && argument) console.warn('[ValueTracker] Another tab has gone on in this chat; reload it here.');
+            if (name === 'stale' && argument) console.warn('[ValueTracker] Another tab is ahead in this chat; reload the page here.');
             return;
         }
         for (const handler of [...handlers]) {
@@ -385,7 +385,7 @@ export class ValueTracker {
         }
     }
 
-    /** Saves what is open and stops listening. */
+    /** Save all writes and stop listening. */
     async close() {
         this.#loads++;
         const session = this.#session;

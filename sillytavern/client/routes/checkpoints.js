@@ -1,5 +1,5 @@
 /**
- * The moments of a chat that have a name, and the chats that began as it.
+ * Checkpoints and branches of a chat.
  */
 
 import { newId } from '../state/json.js';
@@ -8,7 +8,7 @@ import { shared } from '../tavern/ids.js';
 
 /** @typedef {import('../sync/session.js').Session} Session */
 
-/** Names for moments of a chat, to return to. */
+/** Named revisions of a chat, to return to. */
 export class Checkpoints {
     #session;
 
@@ -18,7 +18,7 @@ export class Checkpoints {
     }
 
     /**
-     * Names the state as it is, or as of a message.
+     * Create a checkpoint of the current state, or of the state as of a message.
      *
      * @param {{name?: string, message?: number, messageId?: string, expect?: any, meta?: any, lorebook?: any, whenReady?: boolean}} [about]
      * @returns {Promise<any>}
@@ -50,7 +50,7 @@ export class Checkpoints {
     }
 
     /**
-     * What differs between then and now.
+     * List the values that differ between the checkpoint and now.
      *
      * @param {string} name
      * @returns {Promise<Array<{key: string, before?: any, after?: any, instanceId?: string|null, space?: string}>>}
@@ -81,7 +81,7 @@ export class Checkpoints {
     }
 }
 
-/** Chats that began as this one. */
+/** Chats that started from this one. */
 export class Branches {
     #session;
 
@@ -103,11 +103,11 @@ export class Branches {
     }
 
     /**
-     * The branch of this chat that SillyTavern makes next begins with a checkpoint; without this it has what
-     * its last message has now. For this extension alone: checkpoints are each one's own.
+     * Start the next branch that SillyTavern makes of this chat from a checkpoint, instead of from the current
+     * values of its last message. This holds for this extension alone: each extension has its own checkpoints.
      *
      * @param {string} checkpoint
-     * @returns {() => void} call it when SillyTavern is done
+     * @returns {() => void} call it when SillyTavern has made the branch
      */
     beginNextWith(checkpoint) {
         const { id, owner } = this.#session;

@@ -1,7 +1,7 @@
 /**
- * What a chat has beside its values: series, processed ids, operations.
+ * Series, processed ids and operations of a chat.
  *
- * Each is a thin face of the routes; `call` guards, orders and sends.
+ * Each method calls one route. The session checks, orders and sends the calls.
  */
 
 import { ValueTrackerError } from '../errors.js';
@@ -25,7 +25,7 @@ export class Series {
     }
 
     /**
-     * Adds a version, which becomes the current one.
+     * Add a version and make it the current one.
      *
      * @param {any} content
      * @param {Record<string, any>} [meta]
@@ -81,7 +81,7 @@ export class Series {
     }
 }
 
-/** Ids that have been dealt with. */
+/** A set of ids that were processed. */
 export class Processed {
     #session;
     #path;
@@ -96,7 +96,7 @@ export class Processed {
     }
 
     /**
-     * Takes ids: `new` are the caller's to process, `seen` are somebody else's or done.
+     * Claim ids: the caller processes those in `new`; those in `seen` are done, or claimed by another client.
      *
      * @param {string[]} ids
      * @param {{leaseMs?: number} & WriteOptions} [options]
@@ -138,7 +138,7 @@ export class Processed {
     }
 }
 
-/** Work in progress. It is not state, and no swipe changes it. */
+/** Queued and running operations. They are not values, and no swipe changes them. */
 export class Operations {
     #session;
 
@@ -181,7 +181,7 @@ export class Operations {
     }
 
     /**
-     * Takes the next one, for `leaseMs`; null if none waits.
+     * Claim the next operation for `leaseMs`; null if none is waiting.
      *
      * @param {number} leaseMs
      * @returns {Promise<any>}

@@ -1,23 +1,23 @@
 /**
- * JSON whose integers stay what they are: those a number of JavaScript cannot hold are a BigInt.
+ * JSON with exact integers: an integer that a JavaScript number cannot hold becomes a BigInt.
  *
- * `JSON.parse` rounds them, and only the newest browsers let a reviver see the text. So they are put
- * in quotes with a word nobody else knows before JSON is read, and taken out of them when it is written.
+ * `JSON.parse` rounds such integers, and only the newest browsers show a reviver their text. So they
+ * are put in quotes behind a random word before the JSON is parsed, and unquoted after it is written.
  */
 
 const WORD = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join('');
-/** The shortest integer that may not be exact has so many digits. */
+/** An integer with fewer digits always fits a JavaScript number. */
 const LONG = /\d{16}/;
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 const INTEGER = /^-?\d{16,}$/;
 const QUOTED = new RegExp(`"${WORD}(-?\\d+)"`, 'g');
 
-/** What the server keeps: −2^63 to 2^64−1. */
+/** The server stores integers from −2^63 to 2^64−1. */
 const LEAST = -(2n ** 63n);
 const MOST = 2n ** 64n - 1n;
 
 /**
- * An integer as a number where that is exact, else as it is.
+ * Return an integer as a number if that is exact, else as a BigInt.
  *
  * @param {bigint} value
  * @returns {number|bigint}
@@ -27,7 +27,7 @@ export function integer(value) {
 }
 
 /**
- * Whether the server would keep such an integer.
+ * Return true if the server can store an integer.
  *
  * @param {bigint} value
  */
@@ -48,7 +48,7 @@ export function parseExact(text) {
         return `"${WORD}${token}"`;
     });
     if (!found) return JSON.parse(text);
-    // In quotes what is no number in JSON would pass for one: 01234567890123456.
+    // Refuse what is not JSON first: the quotes would hide a number such as 01234567890123456.
     JSON.parse(text);
     return JSON.parse(quoted, (_, part) => (typeof part === 'string' && part.startsWith(WORD) ? BigInt(part.slice(WORD.length)) : part));
 }
@@ -56,7 +56,7 @@ export function parseExact(text) {
 /**
  * @param {any} value
  * @param {string|number} [indent]
- * @returns {string} nothing, where `JSON.stringify` gives none
+ * @returns {string} empty where `JSON.stringify` returns undefined
  */
 export function exactText(value, indent) {
     let found = false;
@@ -69,7 +69,7 @@ export function exactText(value, indent) {
 }
 
 /**
- * Whether a value is, or holds, an integer that JSON as JavaScript writes it cannot say.
+ * Return true if a value is or contains a BigInt, which `JSON.stringify` refuses.
  *
  * @param {any} value
  * @returns {boolean}
@@ -80,7 +80,7 @@ export function holdsBigInt(value) {
 }
 
 /**
- * A sum; exact where one of them is a BigInt and the other an integer.
+ * Add two numbers; exactly, if one is a BigInt and the other an integer.
  *
  * @param {number|bigint} one
  * @param {number|bigint} other

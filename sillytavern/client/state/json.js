@@ -1,8 +1,8 @@
 /**
- * JSON values as the library keeps them: copies, comparison, and the smallest operation
- * that leads from one value to another.
+ * JSON values inside the library: copy, compare, and find the smallest operation that leads from one
+ * value to another.
  *
- * Objects are kept without a prototype: `__proto__` and `constructor` are keys like any other then.
+ * Objects have no prototype, so `__proto__` and `constructor` are ordinary keys.
  */
 
 import { ValueTrackerError } from '../errors.js';
@@ -10,16 +10,16 @@ import { integer, isKept, sum } from './exact.js';
 
 /** @typedef {{op: string, key?: string, value?: any, by?: number}} Operation */
 
-/** Stands for a value that is not there, which is not null. */
+/** Marks a missing value; null is a value. */
 export const ABSENT = Symbol('absent');
 
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
 const DEEPEST = 128;
-/** Longer additions to a list are sent as the whole list. */
+/** If more items than this are added to a list, the whole list is sent. */
 const MOST_APPENDED = 50;
 
 /**
- * A copy of a JSON value; what is not JSON is refused, rather than lost on its way.
+ * Copy a JSON value. Throw for anything that is not JSON: it would be lost when it is sent.
  *
  * @param {any} value
  * @param {number} [depth]
@@ -34,7 +34,7 @@ export function copyJson(value, depth = 0) {
         return value;
     }
     if (typeof value === 'bigint') {
-        if (!isKept(value)) throw new TypeError(`${value} is too large to be kept.`);
+        if (!isKept(value)) throw new TypeError(`${value} is too large to be stored.`);
         return integer(value);
     }
     if (typeof value !== 'object') throw new TypeError(`A ${typeof value} is not JSON.`);
@@ -52,12 +52,12 @@ export function copyJson(value, depth = 0) {
 
 /** @param {string} text */
 function checkedText(text) {
-    if (LONE_SURROGATE.test(text)) throw new TypeError('The text holds half of a surrogate pair.');
+    if (LONE_SURROGATE.test(text)) throw new TypeError('The text contains half of a surrogate pair.');
     return text;
 }
 
 /**
- * A copy with ordinary objects, to hand out.
+ * Copy a value into ordinary objects, to return to callers.
  *
  * @param {any} value
  * @returns {any}
@@ -101,15 +101,15 @@ export function equalJson(one, other) {
 }
 
 /**
- * The operations that say what was done to a key.
+ * Return the operations for the change of one key.
  *
- * Fields of an object are merged and additions to a list appended, so that they can be taken
- * back, or brought together with what others did, each for itself.
+ * Changed fields are merged and items added to a list are appended. So a swipe can undo each of them
+ * alone, and each combines with the writes of other clients.
  *
  * @param {string} key
  * @param {any} before a value or ABSENT
  * @param {any} after a value or ABSENT
- * @param {boolean} assigned whether the key itself was set, not something inside of it
+ * @param {boolean} assigned true if the key itself was set, false if something inside its value was
  * @returns {Operation[]}
  */
 export function operationsFor(key, before, after, assigned) {
@@ -133,7 +133,7 @@ export function operationsFor(key, before, after, assigned) {
 /**
  * @param {any} before
  * @param {any} after
- * @returns {any} the patch (RFC 7396), or ABSENT: a null in an object cannot be said in one
+ * @returns {any} the patch (RFC 7396), or ABSENT: a merge patch cannot set a field to null
  */
 function mergePatch(before, after) {
     const patch = Object.create(null);
@@ -174,7 +174,7 @@ export function overwrites(op) {
 }
 
 /**
- * What an operation makes of a value, as the server will.
+ * Return the value after an operation, as the server computes it.
  *
  * @param {any} before a value or ABSENT
  * @param {Operation} operation
@@ -199,7 +199,7 @@ export function applied(before, { op, value, by = 0 }) {
         case 'merge':
             return merged(of('object', before, {}), value);
         default:
-            throw new TypeError(`There is no operation ${op}.`);
+            throw new TypeError(`Unknown operator: ${op}.`);
     }
 }
 
@@ -212,7 +212,7 @@ function of(kind, value, otherwise) {
     if (value === ABSENT) return otherwise;
     const is = Array.isArray(value) ? 'array' : typeof value;
     if (value === null || is !== kind) {
-        throw new ValueTrackerError(`The value is not of a type this can be done with: ${value === null ? 'null' : is}, not ${kind}.`, {
+        throw new ValueTrackerError(`The value has the wrong type for this operation: ${value === null ? 'null' : is}, not ${kind}.`, {
             code: 'type_conflict',
         });
     }
@@ -235,13 +235,13 @@ function merged(target, patch) {
     return result;
 }
 
-/** An id nobody else has. `crypto.randomUUID` is missing on plain http from another machine. */
+/** Make a unique id. `crypto.randomUUID` is missing on plain http from another machine. */
 export function newId() {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** A shorter one, for what is sent by the thousand: 96 bits in 16 characters. */
+/** Make a shorter unique id, for messages and swipes, which are sent by the thousand: 96 bits in 16 characters. */
 export function shortId() {
     const bytes = crypto.getRandomValues(new Uint8Array(12));
     return btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_');

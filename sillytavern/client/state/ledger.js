@@ -1,8 +1,8 @@
 /**
- * What was written and not yet sent, in order.
+ * The writes that are not sent yet, in order.
  *
- * Writes to one key in one place are one entry, whose operation is found when it is sent; an
- * operation said in so many words (an increment) is an entry of its own.
+ * Assignments to one key with one anchor and actor share an entry, and its operation is derived when
+ * it is sent. An explicit operation, such as an increment, is an entry of its own.
  */
 
 import { ABSENT, applied, equalJson, operationsFor } from './json.js';
@@ -10,16 +10,16 @@ import { ABSENT, applied, equalJson, operationsFor } from './json.js';
 /** @typedef {import('../tavern/ids.js').Anchor} Anchor */
 /** @typedef {import('./json.js').Operation} Operation */
 /** @typedef {{instanceId: string|null, live: import('./live.js').Live}} Row */
-/** @typedef {{anchor: Anchor|null, actor: 'extension'|'user'}} Place */
+/** @typedef {{anchor: Anchor|null, actor: 'extension'|'user'}} WriteContext */
 /**
  * @typedef {object} Entry
  * @property {Row} row
  * @property {string|null} key null: all keys
- * @property {Place} place
+ * @property {WriteContext} context
  * @property {any} before
  * @property {any} after
  * @property {boolean} closed
- * @property {boolean} done whether the server has answered
+ * @property {boolean} done true once the server has answered
  * @property {boolean} assigned
  * @property {Operation|null} operation
  * @property {((result: any) => void)|null} resolve
@@ -34,7 +34,7 @@ export class Ledger {
         return this.#entries.length === 0;
     }
 
-    /** How many entries there are, to go back to. */
+    /** Close all entries and return their number, for `undo`. */
     mark() {
         for (const entry of this.#entries) close(entry);
         return this.#entries.length;
@@ -49,22 +49,22 @@ export class Ledger {
     }
 
     /**
-     * A key is about to be written.
+     * Record that a key is about to be written.
      *
      * @param {Row} row
      * @param {string} key
      * @param {boolean} assigned
-     * @param {Place} place
+     * @param {WriteContext} context
      */
-    write(row, key, assigned, place) {
+    write(row, key, assigned, context) {
         const open = this.#open(row, key);
-        if (open && samePlace(open.place, place)) {
+        if (open && sameContext(open.context, context)) {
             open.assigned ||= assigned;
             return;
         }
         if (open) close(open);
         this.#entries.push({
-            row, key, place, assigned, before: row.live.copy(key), after: ABSENT, closed: false, done: false,
+            row, key, context, assigned, before: row.live.copy(key), after: ABSENT, closed: false, done: false,
             operation: null, resolve: null, reject: null,
         });
     }
@@ -72,10 +72,10 @@ export class Ledger {
     /**
      * @param {Row} row
      * @param {Operation} operation
-     * @param {Place} place
-     * @returns {Promise<any>} what the server will say of it
+     * @param {WriteContext} context
+     * @returns {Promise<any>} the server's result
      */
-    operate(row, operation, place) {
+    operate(row, operation, context) {
         const key = operation.key ?? null;
         const keys = key === null ? row.live.keys() : [key];
         for (const name of keys) {
@@ -86,15 +86,15 @@ export class Ledger {
         const after = key === null ? ABSENT : applied(before, operation);
         for (const name of keys) row.live.put(name, after);
         const promise = new Promise((resolve, reject) => {
-            this.#entries.push({ row, key, place, before, after, closed: true, done: false, assigned: true, operation, resolve, reject });
+            this.#entries.push({ row, key, context, before, after, closed: true, done: false, assigned: true, operation, resolve, reject });
         });
-        // Whoever does not look at the result hears of a failure by the `error` event.
+        // A caller who ignores the promise gets the failure by the `error` event.
         promise.catch(() => {});
         return promise;
     }
 
     /**
-     * Takes back what was written after a mark.
+     * Undo all writes after a mark.
      *
      * @param {number} mark
      */
@@ -103,11 +103,11 @@ export class Ledger {
         for (const entry of taken.reverse()) {
             if (entry.key === null) for (const [name, value] of entry.before) entry.row.live.put(name, value);
             else entry.row.live.put(entry.key, entry.before);
-            entry.reject?.(new Error('The batch was taken back.'));
+            entry.reject?.(new Error('The batch was undone.'));
         }
     }
 
-    /** @returns {Entry[]} all of it, to be sent */
+    /** @returns {Entry[]} all entries, which leave the ledger */
     take() {
         this.mark();
         return this.#entries.splice(0);
@@ -130,22 +130,22 @@ function close(entry) {
 }
 
 /**
- * The operations of an entry, as the batch route takes them.
+ * Return the operations of an entry in the form of the batch route.
  *
  * @param {Entry} entry
  * @returns {Array<Operation & {instanceId?: string, anchor?: Anchor}>}
  */
-export function operationsOf({ row, key, place, before, after, assigned, operation }) {
+export function operationsOf({ row, key, context, before, after, assigned, operation }) {
     const list = operation || key === null ? [operation ?? { op: 'clear' }] : operationsFor(key, before, after, assigned);
     return list.map((one) => ({
         ...one,
         ...(row.instanceId === null ? {} : { instanceId: row.instanceId }),
-        ...(place.anchor ? { anchor: place.anchor } : {}),
+        ...(context.anchor ? { anchor: context.anchor } : {}),
     }));
 }
 
 /**
- * What the entries change, key by key.
+ * Return the change of each key that entries write.
  *
  * @param {Entry[]} entries
  */
@@ -167,10 +167,10 @@ export function changesOf(entries) {
 }
 
 /**
- * @param {Place} one
- * @param {Place} other
+ * @param {WriteContext} one
+ * @param {WriteContext} other
  */
-function samePlace(one, other) {
+function sameContext(one, other) {
     return one.actor === other.actor && one.anchor?.messageId === other.anchor?.messageId
         && one.anchor?.swipe === other.anchor?.swipe;
 }

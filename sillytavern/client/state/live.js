@@ -1,8 +1,8 @@
 /**
- * The live object: values that tell when they are written.
+ * The live state: a proxy that calls back on every read and write.
  *
- * It knows nothing of chats and servers. `onRead` and `onWrite` may throw, and then nothing
- * happens; `onWrite(key, assigned)` is called before the change.
+ * It knows nothing of chats and servers. `onWrite(key, assigned)` is called before the change. If
+ * `onRead` or `onWrite` throws, nothing is read or changed.
  */
 
 import { StaleStateError } from '../errors.js';
@@ -13,7 +13,7 @@ const INDEX = /^(0|[1-9]\d{0,9})$/;
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const LONGEST_KEY = 1024;
 
-/** From a proxy to what it shows; shared, so that any proxy can be put into any state. */
+/** From a proxy to its target; shared by all states, so that a proxy can be assigned into any of them. */
 const targets = new WeakMap();
 
 export class Live {
@@ -21,7 +21,7 @@ export class Live {
     /** @type {WeakMap<object, any>} */
     #proxies = new WeakMap();
     /** @type {WeakMap<object, {parent: any, key: string}>} */
-    #places = new WeakMap();
+    #parents = new WeakMap();
     #onRead;
     #onWrite;
 
@@ -53,15 +53,15 @@ export class Live {
     }
 
     /**
-     * Set a key without telling anyone. Objects that are there are changed in place, so that
-     * whoever holds one goes on holding the state.
+     * Set a key without calling back. Existing objects are changed in place, so that a reference to
+     * one stays part of the state.
      *
      * @param {string} key
      * @param {any} value a value or ABSENT
      */
     put(key, value) {
         if (value === ABSENT) delete this.#root[key];
-        else this.#place(this.#root, key, value);
+        else this.#assign(this.#root, key, value);
     }
 
     /**
@@ -69,14 +69,14 @@ export class Live {
      * @param {string} key
      * @param {any} value
      */
-    #place(parent, key, value) {
+    #assign(parent, key, value) {
         const old = Object.hasOwn(parent, key) ? parent[key] : undefined;
         if (!isContainer(value)) {
             parent[key] = value;
         } else if (isContainer(old) && Array.isArray(old) === Array.isArray(value)) {
             if (Array.isArray(value)) old.length = value.length;
             for (const name of Object.keys(old)) if (!Object.hasOwn(value, name)) delete old[name];
-            for (const name of Object.keys(value)) this.#place(old, name, value[name]);
+            for (const name of Object.keys(value)) this.#assign(old, name, value[name]);
         } else {
             parent[key] = this.#adopt(copyJson(value), parent, key);
         }
@@ -89,13 +89,13 @@ export class Live {
      */
     #adopt(value, parent, key) {
         if (!isContainer(value)) return value;
-        this.#places.set(value, { parent, key });
+        this.#parents.set(value, { parent, key });
         for (const name of Object.keys(value)) this.#adopt(value[name], value, name);
         return value;
     }
 
     /**
-     * The key of the state a target is in; one that was taken out is refused.
+     * Return the top-level key that contains a target. Throw if the target was removed from the state.
      *
      * @param {any} target
      * @param {string} key
@@ -103,11 +103,11 @@ export class Live {
     #topKey(target, key) {
         let top = key;
         while (target !== this.#root) {
-            const place = this.#places.get(target);
-            if (!place) throw new StaleStateError();
-            const { parent } = place;
-            if (Array.isArray(parent) ? !parent.includes(target) : parent[place.key] !== target) throw new StaleStateError();
-            top = place.key;
+            const link = this.#parents.get(target);
+            if (!link) throw new StaleStateError();
+            const { parent } = link;
+            if (Array.isArray(parent) ? !parent.includes(target) : parent[link.key] !== target) throw new StaleStateError();
+            top = link.key;
             target = parent;
         }
         return top;
@@ -120,7 +120,7 @@ export class Live {
      */
     #write(target, key, value) {
         if (Array.isArray(target) && key !== 'length' && !INDEX.test(key)) {
-            throw new TypeError(`A list has no field ${key}: it would be lost.`);
+            throw new TypeError(`A list cannot have the field ${key}: JSON would lose it.`);
         }
         if (target === this.#root && (key === '' || key.length > LONGEST_KEY || CONTROL.test(key))) {
             throw new TypeError('A key has 1 to 1024 characters, none of them a control character.');
@@ -136,7 +136,7 @@ export class Live {
                 for (let hole = length; hole < target.length; hole++) target[hole] = null;
                 return;
             }
-            // A list has no holes in JSON.
+            // JSON lists have no holes: fill them with null.
             for (let hole = target.length; hole < index; hole++) target[hole] = null;
             target[index] = copy === ABSENT ? null : this.#adopt(copy, target, key);
         } else if (copy === ABSENT) {
@@ -158,7 +158,7 @@ export class Live {
     }
 
     /** @param {any} value */
-    #shown(value) {
+    #wrap(value) {
         return isContainer(value) ? this.#proxy(value) : value;
     }
 
@@ -166,7 +166,7 @@ export class Live {
     #handler = {
         get: (target, key) => {
             this.#onRead();
-            return this.#shown(target[key]);
+            return this.#wrap(target[key]);
         },
         has: (target, key) => {
             this.#onRead();
@@ -179,7 +179,7 @@ export class Live {
         getOwnPropertyDescriptor: (target, key) => {
             this.#onRead();
             const found = Reflect.getOwnPropertyDescriptor(target, key);
-            if (found && found.configurable) found.value = this.#shown(found.value);
+            if (found && found.configurable) found.value = this.#wrap(found.value);
             return found;
         },
         set: (target, key, value) => {
@@ -188,7 +188,7 @@ export class Live {
             return true;
         },
         defineProperty: (target, key, descriptor) => {
-            if (typeof key === 'symbol' || !('value' in descriptor)) throw new TypeError('Only values can be kept.');
+            if (typeof key === 'symbol' || !('value' in descriptor)) throw new TypeError('Only plain values can be stored, no accessors or symbols.');
             this.#write(target, key, descriptor.value);
             return true;
         },

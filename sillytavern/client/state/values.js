@@ -1,5 +1,7 @@
 /**
  * The values of a chat, or of one of its instances.
+ *
+ * A session is handed in; this module does not know how it saves.
  */
 
 import { ABSENT } from './json.js';
@@ -7,10 +9,10 @@ import { Live } from './live.js';
 
 /** @typedef {import('../tavern/ids.js').Anchor} Anchor */
 /**
- * Where a write belongs and who makes it.
+ * The message a write is anchored to, and who makes it.
  *
  * @typedef {object} WriteOptions
- * @property {number|Anchor|null} [anchor] a message: its index, or its ids; null for none
+ * @property {number|Anchor|null} [anchor] a message by its index or its ids; null: no anchor
  * @property {'extension'|'user'} [actor]
  */
 
@@ -28,16 +30,16 @@ export class Values {
     constructor(session, instanceId, data) {
         this.#session = session;
         this.instanceId = instanceId;
-        /** For the library itself: what the values are, without asking whether they may be read. */
+        /** For the library itself: the values without the check that the chat is still open. */
         this.live = new Live(data, {
             onRead: () => session.mayRead(),
-            onWrite: (key, assigned) => session.saver.written(this, key, assigned),
+            onWrite: (key, assigned) => session.saver.noteWrite(this, key, assigned),
         });
-        // Not to be seen when somebody lists the properties.
+        // Hidden from code that lists the properties.
         Object.defineProperty(this, 'live', { enumerable: false });
     }
 
-    /** The values, live: what is written to them is saved. */
+    /** The live values: every write to them is saved. */
     get state() {
         this.#session.mayRead();
         return this.live.state;
@@ -63,7 +65,7 @@ export class Values {
     }
 
     /**
-     * Adds to a number. Counted again when the story changes, which a new value is not.
+     * Add to a number. An increment is counted again when the story changes; an assigned value is not.
      *
      * @param {string} key
      * @param {number} [by]
@@ -76,7 +78,7 @@ export class Values {
     }
 
     /**
-     * Adds to the end of a list.
+     * Add a value to the end of a list.
      *
      * @param {string} key
      * @param {any} value
@@ -88,7 +90,7 @@ export class Values {
     }
 
     /**
-     * Adds to a list what is not yet in it.
+     * Add a value to a list unless the list contains it.
      *
      * @param {string} key
      * @param {any} value
@@ -100,7 +102,7 @@ export class Values {
     }
 
     /**
-     * Takes a value out of a list.
+     * Remove a value from a list.
      *
      * @param {string} key
      * @param {any} value
@@ -112,7 +114,7 @@ export class Values {
     }
 
     /**
-     * Merges into an object, deeply; null removes.
+     * Merge into an object, recursively; null removes a field.
      *
      * @param {string} key
      * @param {Record<string, any>} value
@@ -124,7 +126,7 @@ export class Values {
     }
 
     /**
-     * Removes all keys.
+     * Remove all keys.
      *
      * @param {WriteOptions} [options]
      * @returns {Promise<{removedCount: number}>}
@@ -134,7 +136,7 @@ export class Values {
     }
 }
 
-/** One occurrence of a character in a chat. */
+/** One tracked occurrence of a character in a chat. */
 export class Instance extends Values {
     #about;
 
@@ -167,7 +169,9 @@ export class Instance extends Values {
 }
 
 /**
- * @param {any} state as `open` and `state` give it; null: there is none
+ * Return one value of a state as `open` and `state` answer it.
+ *
+ * @param {any} state null: there is none
  * @param {string|null} instanceId
  * @param {string} key
  * @returns {any} a value or ABSENT

@@ -1,16 +1,15 @@
 /**
- * What is written while the server is away, kept in the chat's metadata until it is back.
+ * Values written while the server is away. They are kept in the chat's metadata until it is back.
  *
- * Kept are the last values of the keys, not how they came about: where there never is a server, a
- * list of operations would grow for ever. A list of records rather than an object, since keys may be
- * named `__proto__`.
+ * Only the last value of each key is kept, not its operations: without a server a list of operations
+ * would grow without end. The rows are a list, not an object, because a key may be named `__proto__`.
  *
  *     away: [{extensionId, id, rows: [{instanceId, key, value?, base?, known, ground?, sent?, anchor, actor}], instances}]
  *
- * `base` is what the server had when it was last seen, if it was (`known`). `sent` is what we have tried
- * to write there since, without hearing whether it arrived: if the server has that, nobody else has
- * been at it, and what came after may be written. `ground` is what was written to no message before a
- * message wrote: what is left when that message goes.
+ * `base` is the server's value at the last read; `known` is false if there was no read. `sent` holds
+ * values that we sent without an answer: if the server has one of them, no other client has written
+ * the key since, and our newer value may be written. `ground` is the last value written without an
+ * anchor before a message wrote the key: it is the value again when that message is deleted.
  */
 
 import { exactText, holdsBigInt, parseExact } from '../state/exact.js';
@@ -21,21 +20,21 @@ import { ABSENT, equalJson, newId, overwrites, plainJson } from '../state/json.j
  * @typedef {object} AwayRow
  * @property {string|null} instanceId
  * @property {string} key
- * @property {any} [value] absent: removed
- * @property {any} [base] absent: there was none
- * @property {boolean} known whether `base` is known
+ * @property {any} [value] missing: the key was removed
+ * @property {any} [base] missing: the key did not exist
+ * @property {boolean} known false if the server's value was never read
  * @property {Array<string|null>} [sent] as JSON text; null: removed
  * @property {{text: string|null, actor: string}} [ground] as JSON text; null: removed
  * @property {import('../tavern/ids.js').Anchor|null} anchor
  * @property {string} actor
- * @property {Array<'value'|'base'>} [exact] which of them is JSON text: SillyTavern cannot save a BigInt
+ * @property {Array<'value'|'base'>} [exact] the fields kept as JSON text, because SillyTavern cannot save a BigInt
  */
 /** @typedef {{extensionId: string, id: string, rows: AwayRow[], instances: any[]}} AwayEntry */
 
 export class Away {
     /**
      * @param {string} extensionId
-     * @param {() => {away?: any[]}} kept what the library keeps with the open chat
+     * @param {() => {away?: any[]}} kept returns the library's part of the chat's metadata
      */
     constructor(extensionId, kept) {
         this.extensionId = extensionId;
@@ -50,54 +49,54 @@ export class Away {
 
     /**
      * @param {Entry[]} entries
-     * @param {boolean} known whether what the values were before is what the server had
+     * @param {boolean} known true if the entries' `before` values come from the server
      * @param {(id: string) => any} describe
-     * @param {boolean} [sent] whether the server may have got them
+     * @param {boolean} [sent] true if the server may have received them
      */
     record(entries, known, describe, sent = false) {
         const kept = this.kept();
         if (!Array.isArray(kept.away)) kept.away = [];
         let entry = this.find();
         if (!entry) kept.away.push(entry = { extensionId: this.extensionId, id: '', rows: [], instances: [] });
-        // Another content is another request.
+        // The id is part of the idempotency keys: new content needs a new one.
         entry.id = newId();
-        for (const { row, key, before, after, place } of entries) {
+        for (const { row, key, before, after, context } of entries) {
             const { instanceId } = row;
             if (instanceId !== null && !entry.instances.some((instance) => instance.id === instanceId)) {
                 entry.instances.push(describe(instanceId));
             }
             for (const [name, old] of key === null ? before : [[key, before]]) {
                 let kept = entry.rows.find((one) => one.instanceId === instanceId && one.key === name);
-                if (kept && place.anchor === null) delete kept.ground;
+                if (kept && context.anchor === null) delete kept.ground;
                 else if (kept && kept.anchor === null) kept.ground = { text: textOf(kept), actor: kept.actor };
                 if (!kept) {
                     kept = { instanceId, key: name, known, anchor: null, actor: 'extension' };
-                    if (known && old !== ABSENT) put(kept, 'base', old);
+                    if (known && old !== ABSENT) setField(kept, 'base', old);
                     entry.rows.push(kept);
                 }
-                kept.anchor = place.anchor;
-                kept.actor = place.actor;
+                kept.anchor = context.anchor;
+                kept.actor = context.actor;
                 delete kept.value;
-                if (after !== ABSENT) put(kept, 'value', after);
+                if (after !== ABSENT) setField(kept, 'value', after);
                 if (sent) noteSent(kept);
             }
         }
     }
 
     /**
-     * These rows are about to be sent.
+     * Record that rows are about to be sent.
      *
      * @param {AwayEntry} entry
      * @param {AwayRow[]} rows
      */
-    trying(entry, rows) {
+    noteAttempt(entry, rows) {
         for (const row of entry.rows) {
             if (rows.some((one) => one.instanceId === row.instanceId && one.key === row.key)) noteSent(row);
         }
     }
 
     /**
-     * Whether sending operations once more would undo what somebody else has written since.
+     * Return true if sending operations again would undo another client's write.
      *
      * @param {any[]} operations
      * @param {(instanceId: string|null, key: string) => any} theirs the server's value, or ABSENT
@@ -124,7 +123,7 @@ export class Away {
  * @param {'value'|'base'} name
  * @param {any} value
  */
-function put(row, name, value) {
+function setField(row, name, value) {
     const exact = (row.exact ?? []).filter((one) => one !== name);
     const asText = holdsBigInt(value);
     row[name] = asText ? exactText(value) : plainJson(value);
@@ -139,8 +138,8 @@ function noteSent(row) {
 }
 
 /**
- * @param {AwayRow} row as it is kept
- * @returns {string|null} its value as JSON; null: removed
+ * @param {AwayRow} row as kept in the metadata
+ * @returns {string|null} its value as JSON text; null: removed
  */
 function textOf(row) {
     if (!('value' in row)) return null;
@@ -148,22 +147,22 @@ function textOf(row) {
 }
 
 /**
- * What lies below rows that messages wrote, as rows of their own: to be written before them.
+ * Return the `ground` of anchored rows as rows without an anchor. They are written first.
  *
  * @param {AwayRow[]} rows
  * @returns {AwayRow[]}
  */
-export function groundsOf(rows) {
+export function unanchoredRowsBelow(rows) {
     return rows.flatMap(({ instanceId, key, known, ground }) => (ground ? [{
         instanceId, key, known, anchor: null, actor: ground.actor, ...(ground.text === null ? {} : { value: parseExact(ground.text) }),
     }] : []));
 }
 
 /**
- * Whether what the server has is what it had, or our own doing.
+ * Return true if no other client has changed the value: the server has `base`, or a value that we sent.
  *
  * @param {AwayRow} row
- * @param {any} there a value or ABSENT
+ * @param {any} there the server's value, or ABSENT
  */
 function isOurs(row, there) {
     const base = 'base' in row ? row.base : ABSENT;
@@ -172,7 +171,7 @@ function isOurs(row, there) {
 }
 
 /**
- * The rows of an entry, with their values as they were written.
+ * Return the rows of an entry with JSON text parsed.
  *
  * @param {AwayEntry|undefined} entry
  * @returns {AwayRow[]}
@@ -185,12 +184,12 @@ export function rowsOf(entry) {
 }
 
 /**
- * What of an entry is to be written, and what is not since the server has gone on.
+ * Split an entry into rows to write and rows that another client has changed since.
  *
  * @param {AwayEntry} entry
  * @param {(instanceId: string|null, key: string) => any} theirs the server's value, or ABSENT
  */
-export function settle(entry, theirs) {
+export function splitByConflict(entry, theirs) {
     /** @type {AwayRow[]} */
     const write = [];
     /** @type {Array<AwayRow & {theirs: any}>} */

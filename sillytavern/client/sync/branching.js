@@ -1,20 +1,20 @@
 /**
- * A branch of SillyTavern's that begins with a checkpoint, rather than with what its message has now.
+ * Starts a SillyTavern branch from a checkpoint instead of from the current values of its last message.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { path } from './transport.js';
 
-/** @typedef {{checkpoint: string, differs: boolean}} Begun `differs`: the messages are not those of the checkpoint */
+/** @typedef {{checkpoint: string, differs: boolean}} Begun `differs`: the messages of the branch are not those of the checkpoint */
 
 /**
- * Makes the branch on the server, before it is opened.
+ * Create the branch on the server before the chat is opened.
  *
  * @param {import('./session.js').Session} session
  * @returns {Promise<Begun|null>}
  */
 export async function beginBranch(session) {
-    const { parent, checkpoint } = session.which;
+    const { parent, checkpoint } = session.identity;
     const { transport } = session.owner;
     if (parent === undefined || checkpoint?.extensionId !== transport.extensionId) return null;
     try {
@@ -23,26 +23,27 @@ export async function beginBranch(session) {
         });
     } catch (error) {
         if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
-        // It has begun before, and the page was closed then; or the checkpoint is gone, and the message has to do.
+        // `chat_exists`: an earlier load created the branch and the page was closed. Any other refusal (the
+        // checkpoint was deleted) is reported, and the branch starts from its last message.
         if (error.code !== 'chat_exists') session.owner.emit('error', error);
-        done(session);
+        finishBranch(session);
         return null;
     }
     return { checkpoint: checkpoint.name, differs: false };
 }
 
 /**
- * A message that was swiped since the checkpoint takes its values along: they are set once more.
+ * Set the checkpoint's values again if reconciling changed them: a message may show another swipe than then.
  *
  * @param {import('./session.js').Session} session
  * @param {Begun} begun
- * @param {any} report of the chain
+ * @param {any} report of the reconcile
  */
 export async function settleBranch(session, begun, report) {
     const differs = Boolean(report?.changed.length);
     try {
         if (differs) {
-            await session.callInLane('POST', '/restore', { body: { revision: session.opened.revision } });
+            await session.callInQueue('POST', '/restore', { body: { revision: session.opened.revision } });
             await session.mirror.readAgain('load');
         }
         session.begun = { ...begun, differs };
@@ -50,11 +51,11 @@ export async function settleBranch(session, begun, report) {
         if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
         session.owner.emit('error', error);
     }
-    done(session);
+    finishBranch(session);
 }
 
 /** @param {import('./session.js').Session} session */
-function done(session) {
-    delete session.which.checkpoint;
-    if (session.isCurrent()) session.owner.page?.begun();
+function finishBranch(session) {
+    delete session.identity.checkpoint;
+    if (session.isCurrent()) session.owner.page?.clearCheckpoint();
 }

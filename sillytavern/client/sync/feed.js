@@ -1,26 +1,26 @@
 /**
- * What is changed elsewhere: by another tab, another machine, the inspector.
+ * Follows changes made elsewhere: by another tab, another machine, the inspector.
  *
- * A browser opens six connections to one host at most, for all tabs together, and a feed holds one
- * for good: with a few tabs and extensions SillyTavern itself would come to a stop. So no more than
- * two feeds are held in one browser (Web Locks tell them apart), and everybody else asks now and
- * then, and at once when a tab of the same browser says that it has written.
+ * A browser opens at most six connections to one host, for all tabs together, and an open feed uses
+ * one of them all the time. With a few tabs and extensions SillyTavern itself could send no request.
+ * So one browser opens at most two feeds (Web Locks count them). All other tabs and extensions poll,
+ * and poll at once when a tab of the same browser announces a write.
  */
 
 import { ValueTrackerError } from '../errors.js';
 import { search } from './transport.js';
 
 const SLOTS = 2;
-const ASK_EVERY_MS = 3_000;
-const ASK_EVERY_HIDDEN_MS = 15_000;
-const AGAIN_MS = [500, 15_000];
+const POLL_EVERY_MS = 3_000;
+const POLL_EVERY_HIDDEN_MS = 15_000;
+const RETRY_MS = [500, 15_000];
 const CHANNEL = 'valuetracker';
 
 export class Feed {
     #stopped = false;
-    #again = AGAIN_MS[0];
+    #retryMs = RETRY_MS[0];
     /** @type {Array<() => void>} */
-    #ends = [];
+    #stops = [];
     /** @type {() => void} */
     #wake = () => {};
 
@@ -30,61 +30,61 @@ export class Feed {
      * @param {string} options.chatId
      * @param {() => number} options.since
      * @param {(event: any) => Promise<any>} options.onEvent
-     * @param {() => Promise<void>} options.onGap something was missed: read everything anew
+     * @param {() => Promise<void>} options.onGap called when events were missed: read the whole state again
      * @param {(error: unknown) => void} options.onFailure
-     * @param {boolean} options.plain whether requests need no headers of their own, so that EventSource will do
+     * @param {boolean} options.plain true if requests need no extra headers, so that EventSource can be used
      */
     constructor(options) {
         this.options = options;
-        this.#follow();
+        this.#start();
     }
 
     stop() {
         this.#stopped = true;
-        for (const end of this.#ends.splice(0)) end();
+        for (const end of this.#stops.splice(0)) end();
         this.#wake();
     }
 
-    async #follow() {
+    async #start() {
         const { locks } = globalThis.navigator ?? {};
         const page = 'document' in globalThis;
         if (!page) return await this.#stream();
-        if (!locks || !('EventSource' in globalThis) || !this.options.plain) return await this.#ask();
+        if (!locks || !('EventSource' in globalThis) || !this.options.plain) return await this.#poll();
         for (let slot = 0; slot < SLOTS && !this.#stopped; slot++) {
             const held = await new Promise((resolve) => {
                 locks.request(`valuetracker:feed:${slot}`, { ifAvailable: true }, (lock) => {
                     resolve(lock !== null);
-                    // Held until we stop; the browser frees it when the tab is closed.
-                    return lock && !this.#stopped ? new Promise((free) => this.#ends.push(() => free(undefined))) : undefined;
+                    // Held until `stop`; the browser releases it when the tab is closed.
+                    return lock && !this.#stopped ? new Promise((free) => this.#stops.push(() => free(undefined))) : undefined;
                 }).catch(() => resolve(false));
             });
             if (held) return await this.#listen();
         }
-        await this.#ask();
+        await this.#poll();
     }
 
-    /** With EventSource. */
+    /** Follow with EventSource. */
     async #listen() {
         while (!this.#stopped) {
             const source = new EventSource(this.#url());
             const ended = new Promise((resolve) => {
                 source.addEventListener('change', (message) => {
-                    this.#again = AGAIN_MS[0];
+                    this.#retryMs = RETRY_MS[0];
                     this.options.onEvent(this.options.transport.parse(message.data));
                 });
                 for (const name of ['overflow', 'gone']) source.addEventListener(name, () => resolve(name));
                 source.addEventListener('error', () => resolve('error'));
-                this.#ends.push(() => resolve('stopped'));
+                this.#stops.push(() => resolve('stopped'));
             });
             const why = await ended;
             source.close();
-            // An EventSource does not say why it failed.
-            await this.#pause(why === 'error' && await this.#tooOld() ? 'gap' : why);
+            // An EventSource does not report why it failed: ask.
+            await this.#pause(why === 'error' && await this.#isCompacted() ? 'gap' : why);
         }
     }
 
-    /** Whether what we ask for is no longer there. */
-    async #tooOld() {
+    /** Return true if the server no longer has the changes since our revision. */
+    async #isCompacted() {
         if (this.#stopped) return false;
         const { transport, chatId, since } = this.options;
         try {
@@ -95,11 +95,11 @@ export class Feed {
         }
     }
 
-    /** With fetch, where there is no EventSource. */
+    /** Follow with fetch, where there is no EventSource. */
     async #stream() {
         while (!this.#stopped) {
             const abort = new AbortController();
-            this.#ends.push(() => abort.abort());
+            this.#stops.push(() => abort.abort());
             let why = 'error';
             try {
                 const { transport } = this.options;
@@ -107,7 +107,7 @@ export class Feed {
                 if (response.status === 410 || response.status === 400) why = 'gap';
                 else if (response.ok && response.body) why = await this.#lines(response.body) ?? 'error';
             } catch {
-                // Told by the pause.
+                // `#pause` reports the failure.
             }
             await this.#pause(why);
         }
@@ -131,29 +131,29 @@ export class Feed {
                 const name = fields.get('event');
                 if (name === 'overflow' || name === 'gone') return name;
                 if (name === 'change') {
-                    this.#again = AGAIN_MS[0];
+                    this.#retryMs = RETRY_MS[0];
                     this.options.onEvent(this.options.transport.parse(fields.get('data') ?? '{}'));
                 }
             }
         }
     }
 
-    /** By asking. */
-    async #ask() {
+    /** Follow by polling. */
+    async #poll() {
         const { transport, chatId } = this.options;
         const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(CHANNEL) : null;
         channel?.addEventListener('message', ({ data }) => {
             if (data?.extensionId === transport.extensionId && data.chatId === chatId) this.#wake();
         });
-        this.#ends.push(() => channel?.close());
+        this.#stops.push(() => channel?.close());
         while (!this.#stopped) {
-            await this.#sleep(globalThis.document?.hidden ? ASK_EVERY_HIDDEN_MS : ASK_EVERY_MS);
+            await this.#sleep(globalThis.document?.hidden ? POLL_EVERY_HIDDEN_MS : POLL_EVERY_MS);
             if (this.#stopped) return;
             try {
                 const query = { since: this.options.since(), chatId, limit: 1000 };
                 const { body } = await transport.request('GET', '/changes', { query, once: true });
                 for (const event of body.items) await this.options.onEvent(event);
-                this.#again = AGAIN_MS[0];
+                this.#retryMs = RETRY_MS[0];
             } catch (error) {
                 await this.#pause(isGap(error) ? 'gap' : 'error');
             }
@@ -169,8 +169,8 @@ export class Feed {
     async #pause(why) {
         if (this.#stopped || why === 'gone') return;
         if (why === 'error') this.options.onFailure(why);
-        await this.#sleep(this.#again);
-        this.#again = Math.min(this.#again * 2, AGAIN_MS[1]);
+        await this.#sleep(this.#retryMs);
+        this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS[1]);
         if (!this.#stopped && why !== 'error') await this.options.onGap().catch(() => {});
     }
 
@@ -186,7 +186,11 @@ export class Feed {
     }
 }
 
-/** @param {unknown} error compacted, or a revision the server does not know */
+/**
+ * Return true if the server has compacted our revision, or does not know it.
+ *
+ * @param {unknown} error
+ */
 function isGap(error) {
     return error instanceof ValueTrackerError && (error.status === 410 || error.status === 400);
 }
@@ -195,11 +199,11 @@ function isGap(error) {
 let channel = null;
 
 /**
- * Tells other tabs of this browser that something was written.
+ * Notify the other tabs of this browser of a write.
  *
  * @param {{extensionId: string, chatId: string, revision: number}} what
  */
-export function tellTabs(what) {
+export function notifyTabs(what) {
     if (!('document' in globalThis) || !('BroadcastChannel' in globalThis)) return;
     channel ??= new BroadcastChannel(CHANNEL);
     channel.postMessage(what);

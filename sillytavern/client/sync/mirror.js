@@ -1,8 +1,8 @@
 /**
- * The server's state in the page: what answers, chains and the feed say of it.
+ * Keeps the page's values equal to the server's: it applies answers, reconcile reports and feed events.
  *
- * `seen` is the revision up to which everything in this chat is known here. Our own writes raise it
- * only if nothing can lie between; else the feed does.
+ * All changes of this chat up to `knownRevision` have been applied here. A write of our own raises it
+ * only if it is the next revision; otherwise the feed does.
  */
 
 import { ABSENT, copyJson, equalJson, overwrites, plainJson } from '../state/json.js';
@@ -13,64 +13,64 @@ import { path } from './transport.js';
 /** @typedef {import('../state/ledger.js').Entry} Entry */
 /** @typedef {{instanceId: string|null, key: string, before?: any, after?: any, space?: string}} Change */
 
-/** What takes a key away; anything else without a value is one too large for the feed. */
+/** Operators that remove a key. Any other event without a value carries one too large for the feed. */
 const REMOVALS = new Set(['remove', 'clear', 'delete_instance', 'delete_character']);
 
 export class Mirror {
-    seen = 0;
-    /** Whether somebody else has changed which messages are visible. */
-    moved = false;
-    /** Revisions that are ours, until the feed has told of them. @type {Set<number>} */
+    knownRevision = 0;
+    /** True if another client may have changed which messages are visible. */
+    visibilityChanged = false;
+    /** Revisions of our own writes whose feed event has not arrived. @type {Set<number>} */
     #own = new Set();
     /**
-     * Revisions that are ours if they are about series or processed ids: a write that changed
-     * nothing answers the latest.
+     * Revisions that are ours if all their changes are of series or processed ids. A write that
+     * changes nothing answers with the latest revision, which may be another client's.
      *
      * @type {Set<number>}
      */
-    #perhaps = new Set();
+    #possiblyOwn = new Set();
     /**
-     * The revision of our last write to a key, and whether it replaced what was there.
+     * For each key the revision of our last write; `replaced` if it overwrote the value.
      *
      * @type {Map<string, {revision: number, replaced: boolean}>}
      */
     #written = new Map();
-    /** @type {any} what `open` or `state` last said */
-    #server = null;
+    /** The last answer of `open` or `state`. @type {any} */
+    #lastRead = null;
 
     /** @param {import('./session.js').Session} session */
     constructor(session) {
         this.session = session;
     }
 
-    /** @param {number} revision a revision that is our doing */
-    mine(revision) {
+    /** @param {number} revision of a write of our own */
+    addOwnRevision(revision) {
         const { session } = this;
-        if (revision === this.seen + 1) this.seen = revision;
-        else if (revision > this.seen) this.#own.add(revision);
+        if (revision === this.knownRevision + 1) this.knownRevision = revision;
+        else if (revision > this.knownRevision) this.#own.add(revision);
         session.revision = Math.max(session.revision, revision);
-        session.owner.tell(revision);
+        session.owner.notifyTabs(revision);
     }
 
-    /** @param {number} revision what a write beside the values answered */
-    perhapsMine(revision) {
-        if (revision > this.seen) this.#perhaps.add(revision);
-        this.session.owner.tell(revision);
+    /** @param {number} revision that a write of something other than values answered with */
+    addPossibleOwnRevision(revision) {
+        if (revision > this.knownRevision) this.#possiblyOwn.add(revision);
+        this.session.owner.notifyTabs(revision);
     }
 
     /**
-     * All of the state, as `open` and `state` give it.
+     * Replace all values with an answer of `open` or `state`.
      *
      * @param {any} body
-     * @param {Array<{instanceId: string|null, key: string}>} [except] keys that are ours to keep
+     * @param {Array<{instanceId: string|null, key: string}>} [except] keys to leave as they are
      * @returns {Change[]}
      */
-    take(body, except = []) {
+    replaceAll(body, except = []) {
         const { session } = this;
-        this.#server = body;
+        this.#lastRead = body;
         session.revision = Math.max(session.revision, body.revision);
-        this.seen = Math.max(this.seen, body.revision);
-        for (const set of [this.#own, this.#perhaps]) for (const revision of set) if (revision <= this.seen) set.delete(revision);
+        this.knownRevision = Math.max(this.knownRevision, body.revision);
+        for (const set of [this.#own, this.#possiblyOwn]) for (const revision of set) if (revision <= this.knownRevision) set.delete(revision);
         /** @type {Change[]} */
         const changes = [];
         const listed = new Map([[/** @type {string|null} */ (null), body.data]]);
@@ -84,7 +84,7 @@ export class Mirror {
             const data = listed.get(id);
             for (const key of new Set([...row.live.keys(), ...Object.keys(data ?? {})])) {
                 if (except.some((kept) => kept.instanceId === id && kept.key === key)) continue;
-                this.#put(row, key, data && Object.hasOwn(data, key) ? data[key] : ABSENT, changes);
+                this.#setLive(row, key, data && Object.hasOwn(data, key) ? data[key] : ABSENT, changes);
             }
             if (!data) session.rows.delete(id);
         }
@@ -92,12 +92,12 @@ export class Mirror {
     }
 
     /**
-     * What is kept in the page, when the server was never seen.
+     * Load the values kept in the chat, when the server has not answered yet.
      *
      * @param {import('./away.js').AwayEntry|undefined} entry
      * @param {Record<string, any>} defaults
      */
-    takeKept(entry, defaults) {
+    loadKept(entry, defaults) {
         const { session } = this;
         const own = session.rows.get(null);
         for (const key of Object.keys(defaults)) own?.live.put(key, copyJson(defaults[key]));
@@ -110,25 +110,25 @@ export class Mirror {
     }
 
     /**
-     * The server's value of a key when all was last read.
+     * Return the server's value of a key at the last full read.
      *
      * @param {string|null} instanceId
      * @param {string} key
      * @returns {any} a value or ABSENT
      */
-    theirs(instanceId, key) {
-        return valueIn(this.#server, instanceId, key);
+    serverValue(instanceId, key) {
+        return valueIn(this.#lastRead, instanceId, key);
     }
 
     /**
-     * The answer to a batch of ours.
+     * Apply the answer to a batch of our own.
      *
      * @param {Array<{operation: any, entry: Entry}>} operations
      * @param {{revision: number, results: any[]}} answer
      */
-    answered(operations, { revision, results }) {
+    applyAnswer(operations, { revision, results }) {
         const touched = results.some((result) => 'value' in result || result.added || result.removed || result.removedCount);
-        if (touched) this.mine(revision);
+        if (touched) this.addOwnRevision(revision);
         /** @type {Change[]} */
         const changes = [];
         operations.forEach(({ operation, entry }, index) => {
@@ -139,7 +139,7 @@ export class Mirror {
             }
             const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
             if (key !== null && index === last && 'value' in result) {
-                this.#put(/** @type {Values} */ (row), key, result.value, changes);
+                this.#setLive(/** @type {Values} */ (row), key, result.value, changes);
             }
         });
         operations.forEach(({ entry }, index) => entry.resolve?.(results[index]));
@@ -147,54 +147,55 @@ export class Mirror {
     }
 
     /**
-     * Reads everything anew.
+     * Read the whole state again.
      *
      * @param {string} source
-     * @param {boolean} [afterGap] what was seen before is no measure any more
+     * @param {boolean} [afterGap] true if the feed has missed events: the known revision no longer counts
      */
     async readAgain(source, afterGap = false) {
         const { session } = this;
         const { body } = await session.owner.transport.request('GET', `${session.base}/state`);
-        if (afterGap) this.seen = 0;
-        if (body && !session.stale) this.#emit(source, this.take(body, []));
+        if (afterGap) this.knownRevision = 0;
+        if (body && !session.stale) this.#emit(source, this.replaceAll(body, []));
     }
 
     /**
-     * An event of the feed.
+     * Apply an event of the feed, then check if this tab is behind another one.
      *
      * @param {any} event
      */
-    async event(event) {
-        await this.learn(event);
-        if (this.moved) await this.session.story.look();
+    async applyFeedEvent(event) {
+        await this.applyEvent(event);
+        if (this.visibilityChanged) await this.session.story.checkBehind();
     }
 
     /**
-     * The same, for one who will look for himself whether this tab has fallen behind.
+     * Apply an event of the feed, for callers that check by themselves if this tab is behind.
      *
      * @param {any} event
      */
-    async learn(event) {
+    async applyEvent(event) {
         const { session } = this;
-        // While the server counts as away it may be our own write whose answer was lost; on its return all is read anew.
-        if (event.revision <= this.seen || session.stale || session.away) return;
-        this.seen = event.revision;
+        // While the server counts as away, the event may be our own write whose answer was lost. Everything is
+        // read again when the server is back.
+        if (event.revision <= this.knownRevision || session.stale || session.away) return;
+        this.knownRevision = event.revision;
         session.revision = Math.max(session.revision, event.revision);
         if (this.#own.delete(event.revision)) return;
-        if (this.#perhaps.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return;
+        if (this.#possiblyOwn.delete(event.revision) && event.changes.every((/** @type {any} */ change) => change.space)) return;
         let source = 'remote';
         let again = false;
-        // Other messages may be visible elsewhere and no value depend on it: then nobody has fallen behind.
         /** @type {Change[]} */
         const changes = [];
         for (const change of event.changes) {
-            if (change.op === 'reconcile') [source, this.moved] = ['story', true];
+            // Only a hint: other messages may be visible there without any value depending on them.
+            if (change.op === 'reconcile') [source, this.visibilityChanged] = ['story', true];
             if (change.op === 'restore') source = 'restore';
-            if (change.anchor && !session.knows(change.anchor.messageId)) this.moved = true;
+            if (change.anchor && !session.knows(change.anchor.messageId)) this.visibilityChanged = true;
             if (change.live === false) continue;
             if (change.space) changes.push({ instanceId: null, key: change.key, space: change.space });
             else if (change.key === null) again ||= change.instanceId !== null;
-            else await this.#changed(change, event.revision, changes);
+            else await this.#applyChange(change, event.revision, changes);
         }
         if (again) await this.readAgain(source);
         this.#emit(source, changes);
@@ -205,7 +206,7 @@ export class Mirror {
      * @param {number} revision
      * @param {Change[]} changes
      */
-    async #changed({ instanceId, key, op, ...change }, revision, changes) {
+    async #applyChange({ instanceId, key, op, ...change }, revision, changes) {
         const { session } = this;
         const row = session.rows.get(instanceId);
         if (!row) return;
@@ -217,28 +218,28 @@ export class Mirror {
         }
         const ours = this.#written.get(`${instanceId ?? ''}\n${key}`);
         const later = ours !== undefined && ours.revision > revision;
-        // Something added to theirs is no conflict: the answer to it held both.
+        // An operation that adds to their value is no conflict: its answer contained both.
         if (later && !ours.replaced) return;
         if (later || session.saver.isPending(row, key)) {
             const mine = row.live.copy(key);
             if (!equalJson(mine, after)) this.conflict(instanceId, key, mine, after, 'mine', revision);
             return;
         }
-        this.#put(row, key, after, changes);
+        this.#setLive(row, key, after, changes);
     }
 
     /**
-     * What a reconcile has changed.
+     * Apply the changes in a reconcile report.
      *
      * @param {any} report
      */
-    reconciled(report) {
+    applyReport(report) {
         /** @type {Change[]} */
         const changes = [];
         for (const { instanceId, key, space, ...change } of report.changed) {
             const row = this.session.rows.get(instanceId);
             if (space) changes.push({ instanceId: null, key, space });
-            else if (row) this.#put(row, key, 'after' in change ? change.after : ABSENT, changes);
+            else if (row) this.#setLive(row, key, 'after' in change ? change.after : ABSENT, changes);
         }
         this.#emit('story', changes);
     }
@@ -251,7 +252,7 @@ export class Mirror {
      * @param {'mine'|'theirs'} kept
      * @param {number} [revision]
      */
-    conflict(instanceId, key, mine, theirs, kept, revision = this.seen) {
+    conflict(instanceId, key, mine, theirs, kept, revision = this.knownRevision) {
         const { session } = this;
         session.owner.emit('conflict', {
             instanceId, key, kept, revision,
@@ -259,7 +260,7 @@ export class Mirror {
             theirs: theirs === ABSENT ? undefined : plainJson(theirs),
             use: (/** @type {any} */ value, /** @type {import('../state/values.js').WriteOptions} */ options) => {
                 const row = session.rows.get(instanceId);
-                if (!row) throw new TypeError('The instance is gone.');
+                if (!row) throw new TypeError('The instance was deleted.');
                 return value === undefined ? row.remove(key, options) : row.set(key, value, options);
             },
         });
@@ -271,7 +272,7 @@ export class Mirror {
      * @param {any} value a value or ABSENT
      * @param {Change[]} changes
      */
-    #put(row, key, value, changes) {
+    #setLive(row, key, value, changes) {
         if (this.session.saver.isPending(row, key)) return;
         const before = row.live.copy(key);
         if (equalJson(before, value)) return;

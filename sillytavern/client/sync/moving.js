@@ -1,32 +1,32 @@
 /**
- * Brings what was kept with a chat while the server was away to it, once.
+ * Writes the values that were kept in a chat to the server, once, when the server is back.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { ABSENT } from '../state/json.js';
 import { hashText } from '../tavern/ids.js';
-import { groundsOf, settle } from './away.js';
-import { tellOverwritten } from './late.js';
+import { unanchoredRowsBelow, splitByConflict } from './away.js';
+import { reportOverwritten } from './resend.js';
 import { MOST_OPERATIONS } from './saver.js';
 import { headersOf } from './transport.js';
 
 /** @param {import('./session.js').Session} session */
-export async function move(session) {
+export async function moveToServer(session) {
     const entry = session.findKept();
     if (!entry) return;
-    const { write, conflicts } = settle(entry, (instanceId, key) => session.mirror.theirs(instanceId, key));
-    const gone = write.filter(({ instanceId }) => instanceId !== null && !session.rows.has(instanceId));
-    const rows = write.filter((row) => !gone.includes(row));
-    session.kept.trying(entry, rows);
+    const { write, conflicts } = splitByConflict(entry, (instanceId, key) => session.mirror.serverValue(instanceId, key));
+    const orphaned = write.filter(({ instanceId }) => instanceId !== null && !session.rows.has(instanceId));
+    const rows = write.filter((row) => !orphaned.includes(row));
+    session.kept.noteAttempt(entry, rows);
     try {
-        for (const [part, some] of /** @type {const} */ ([['ground', groundsOf(rows)], ['rows', rows]])) {
+        for (const [part, some] of /** @type {const} */ ([['ground', unanchoredRowsBelow(rows)], ['rows', rows]])) {
             for (const actor of ['extension', 'user']) {
                 await moveRows(session, `${entry.id}-${part}`, some.filter((row) => row.actor === actor), actor);
             }
         }
     } catch (error) {
         if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
-        // Another content under the same key: it has been moved before, and was changed since.
+        // The server knows this idempotency key with other content: the entry was moved before and has changed since.
         if (error.code !== 'idempotency_mismatch') {
             session.owner.emit('error', error);
             return;
@@ -37,15 +37,15 @@ export async function move(session) {
         await session.save();
     }
     await session.mirror.readAgain('load');
-    for (const { instanceId, key, theirs, ...row } of [...conflicts, ...gone.map((row) => ({ ...row, theirs: ABSENT }))]) {
+    for (const { instanceId, key, theirs, ...row } of [...conflicts, ...orphaned.map((row) => ({ ...row, theirs: ABSENT }))]) {
         session.mirror.conflict(instanceId, key, 'value' in row ? row.value : ABSENT, theirs, 'theirs');
     }
-    session.owner.emit('moved', { keys: rows.map((row) => row.key), conflicts: [...conflicts, ...gone].map((row) => row.key) });
+    session.owner.emit('moved', { keys: rows.map((row) => row.key), conflicts: [...conflicts, ...orphaned].map((row) => row.key) });
 }
 
 /**
  * @param {import('./session.js').Session} session
- * @param {string} name of the content
+ * @param {string} name names the content; part of the idempotency key
  * @param {import('./away.js').AwayRow[]} rows
  * @param {string} actor
  */
@@ -56,12 +56,12 @@ async function moveRows(session, name, rows, actor) {
             ...(instanceId === null ? {} : { instanceId }),
             ...(anchor ? { anchor } : {}),
         }));
-        // Named after its content: if the answer is lost, or the page is closed before the entry is
-        // removed, it does not happen twice. A branch has a copy of the entry, and is another chat.
+        // The key names the content. So a request whose answer is lost, or whose entry is not removed because
+        // the page closes, is applied once. The chat id is part of it, because a branch copies the entry.
         const key = `away-${name}-${hashText(session.id)}-${actor}-${from}`;
         const seen = session.revision;
-        const answer = await session.callInLane('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
+        const answer = await session.callInQueue('POST', '/batch', { body: { operations }, key, headers: headersOf({ actor }) });
         session.revision = Math.max(session.revision, answer.body.revision);
-        await tellOverwritten(session, operations, seen, answer);
+        await reportOverwritten(session, operations, seen, answer);
     }
 }

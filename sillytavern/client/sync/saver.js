@@ -1,6 +1,6 @@
 /**
- * Gets what is written to the server: collected by the tick, sent in order, kept with the chat
- * while nobody answers.
+ * Sends writes to the server. All writes of one tick become one request, requests are sent in order,
+ * and writes are kept in the chat while the server is away.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
@@ -12,22 +12,22 @@ import { headersOf } from './transport.js';
 /** @typedef {import('../state/values.js').Instance} Instance */
 /** @typedef {import('../state/values.js').WriteOptions} WriteOptions */
 /** @typedef {import('../state/ledger.js').Entry} Entry */
-/** @typedef {import('./session.js').Late} Late */
+/** @typedef {import('./session.js').Unanswered} Unanswered */
 
-/** As many as one request may hold. */
+/** The server accepts at most this many operations in one batch. */
 export const MOST_OPERATIONS = 1000;
 
 export class Saver {
-    /** Sent, and we do not know whether it arrived. @type {Late[]} */
+    /** Requests that were sent but not answered: they may have been applied. @type {Unanswered[]} */
     unanswered = [];
-    /** Where the writes of the handler that is being called belong. @type {import('../state/ledger.js').Place|null} */
-    handlerPlace = null;
-    /** Where the writes of the batch under way belong. @type {import('../state/ledger.js').Place|null} */
-    batchPlace = null;
+    /** The anchor and actor for writes of the chat handler that is running. @type {import('../state/ledger.js').WriteContext|null} */
+    handlerContext = null;
+    /** The anchor and actor for writes of the batch that is running. @type {import('../state/ledger.js').WriteContext|null} */
+    batchContext = null;
 
     #ledger = new Ledger();
-    /** Taken from the ledger, and not yet answered. @type {Entry[][]} */
-    #parcels = [];
+    /** Entries that were taken from the ledger and are not answered yet. @type {Entry[][]} */
+    #unconfirmed = [];
     /** @type {ReturnType<typeof setTimeout>|null} */
     #timer = null;
     /** @type {PromiseWithResolvers|null} */
@@ -42,15 +42,15 @@ export class Saver {
     }
 
     /**
-     * Somebody is about to write to a key of the state.
+     * Record that a key of the state is about to be written.
      *
      * @param {Values} row
      * @param {string} key
      * @param {boolean} assigned
      */
-    written(row, key, assigned) {
+    noteWrite(row, key, assigned) {
         this.session.mayWrite();
-        this.#ledger.write(row, key, assigned, this.session.place());
+        this.#ledger.write(row, key, assigned, this.session.writeContext());
         this.#schedule();
     }
 
@@ -62,7 +62,7 @@ export class Saver {
      */
     operate(row, operation, options) {
         this.session.mayWrite();
-        const result = this.#ledger.operate(row, operation, this.session.place(options));
+        const result = this.#ledger.operate(row, operation, this.session.writeContext(options));
         this.#schedule();
         return result;
     }
@@ -73,12 +73,12 @@ export class Saver {
      */
     async batch(fn, options) {
         this.session.mayWrite();
-        // The place is that of the beginning, also if the story goes on meanwhile.
-        const place = this.session.place(options);
+        // The anchor is taken when the batch starts, even if a new message arrives before it ends.
+        const context = this.session.writeContext(options);
         if (this.#depth === 0) this.flush();
-        const outer = this.batchPlace;
+        const outer = this.batchContext;
         const mark = this.#ledger.mark();
-        this.batchPlace = place;
+        this.batchContext = context;
         this.#depth++;
         try {
             await fn(this.session.rows.get(null)?.live.state);
@@ -87,7 +87,7 @@ export class Saver {
             throw error;
         } finally {
             this.#depth--;
-            this.batchPlace = outer;
+            this.batchContext = outer;
         }
         if (this.#depth > 0) return { revision: this.session.revision, results: [] };
         this.session.mayRead();
@@ -95,19 +95,19 @@ export class Saver {
     }
 
     /**
-     * What is written meanwhile belongs to no message, unless it says to which.
+     * Run a function whose writes have no anchor unless they name one.
      *
      * @template T
-     * @param {() => T} fn what it does later, after waiting for something, is not meant
+     * @param {() => T} fn writes after its first `await` are not covered
      * @returns {T}
      */
-    inNoMessage(fn) {
-        const outer = this.handlerPlace;
-        this.handlerPlace = { anchor: null, actor: 'extension' };
+    withoutAnchor(fn) {
+        const outer = this.handlerContext;
+        this.handlerContext = { anchor: null, actor: 'extension' };
         try {
             return fn();
         } finally {
-            this.handlerPlace = outer;
+            this.handlerContext = outer;
         }
     }
 
@@ -120,15 +120,15 @@ export class Saver {
     get saved() {
         this.session.mayRead();
         if (this.#depth > 0) {
-            throw new ValueTrackerError('A batch is saved when it ends: await what it returns.', { code: 'in_batch' });
+            throw new ValueTrackerError('A batch is saved when it ends. Await the promise that batch() returns.', { code: 'in_batch' });
         }
         return this.#waiter?.promise ?? this.#saving ?? Promise.resolve({ revision: this.session.revision, away: this.session.away });
     }
 
     /**
-     * Sends what was written. → what the server says of it.
+     * Send all writes so far and return the server's results.
      *
-     * @param {boolean} [keepalive] the page is about to close
+     * @param {boolean} [keepalive] true while the page is closing: the request may outlive it
      * @returns {Promise<any>}
      */
     flush(keepalive = false) {
@@ -137,14 +137,14 @@ export class Saver {
         if (this.#ledger.empty || this.#depth > 0) return this.#saving ?? Promise.resolve({ revision: this.session.revision, results: [] });
         const waiter = this.#waiter ?? withResolvers();
         this.#waiter = null;
-        const parcel = this.#ledger.take();
-        this.#parcels.push(parcel);
-        const changes = changesOf(parcel);
+        const entries = this.#ledger.take();
+        this.#unconfirmed.push(entries);
+        const changes = changesOf(entries);
         if (changes.length && !this.session.stale) {
             this.session.owner.emit('change', { source: 'local', changes, revision: this.session.revision });
         }
-        const saving = this.session.run(() => this.#send(parcel, keepalive)).finally(() => {
-            this.#parcels.splice(this.#parcels.indexOf(parcel), 1);
+        const saving = this.session.run(() => this.#send(entries, keepalive)).finally(() => {
+            this.#unconfirmed.splice(this.#unconfirmed.indexOf(entries), 1);
             if (this.#saving === saving) this.#saving = null;
         });
         this.#saving = saving;
@@ -153,31 +153,31 @@ export class Saver {
     }
 
     /**
-     * Whether a key has writes the server has not answered.
+     * Return true if a key has writes that the server has not answered.
      *
      * @param {Values} row
      * @param {string} key
      */
     isPending(row, key) {
         return this.#ledger.holds(row, key)
-            || this.#parcels.some((parcel) => parcel.some((entry) => !entry.done && entry.row === row
+            || this.#unconfirmed.some((entries) => entries.some((entry) => !entry.done && entry.row === row
                 && (entry.key === key || entry.key === null)));
     }
 
     /**
-     * @param {Entry[]} parcel
+     * @param {Entry[]} all
      * @param {boolean} keepalive
      */
-    async #send(parcel, keepalive) {
-        if (!this.session.away && !keepalive) await this.session.story.follow('save');
+    async #send(all, keepalive) {
+        if (!this.session.away && !keepalive) await this.session.story.reconcile('save');
         /** @type {any[]} */
         const results = [];
         /** @type {unknown} */
         let refusal = null;
         let hidden = false;
-        for (const { actor, entries, operations } of groupsOf(parcel)) {
+        for (const { actor, entries, operations } of groupsOf(all)) {
             if (this.session.away) {
-                await this.#keep(entries);
+                await this.#keepInChat(entries);
                 continue;
             }
             if (operations.length === 0) {
@@ -186,26 +186,26 @@ export class Saver {
             }
             const key = newId();
             try {
-                const answer = await this.session.callInLane('POST', '/batch', {
+                const answer = await this.session.callInQueue('POST', '/batch', {
                     body: { operations: operations.map(({ operation }) => operation) }, key, keepalive, headers: headersOf({ actor }),
                 });
                 for (const entry of entries) entry.done = true;
-                if (operations.some(({ operation }) => operation.anchor)) this.session.story.written();
+                if (operations.some(({ operation }) => operation.anchor)) this.session.story.noteWrite();
                 hidden ||= answer.headers.get('x-live') === 'false';
-                this.session.mirror.answered(operations, answer.body);
+                this.session.mirror.applyAnswer(operations, answer.body);
                 results.push(...answer.body.results);
             } catch (error) {
                 for (const entry of entries) entry.done = true;
                 if (error instanceof ServerAwayError) {
-                    this.session.lose(error);
-                    await this.#keep(entries, this.#late(operations, actor, key));
+                    this.session.markAway(error);
+                    await this.#keepInChat(entries, this.#unansweredRequest(operations, actor, key));
                 } else {
                     refusal ??= error;
                     for (const entry of entries) entry.reject?.(error);
                 }
             }
         }
-        // A write to a hidden place has no effect; one that was refused none either.
+        // Neither a write to a message that is not visible nor a refused write changes the state: read it again.
         if ((hidden || refusal) && !this.session.stale && !this.session.away) await this.session.mirror.readAgain('remote');
         if (refusal) {
             this.session.owner.emit('error', refusal);
@@ -219,23 +219,23 @@ export class Saver {
      * @param {Array<{operation: any}>} operations
      * @param {string} actor
      * @param {string} key
-     * @returns {Late}
+     * @returns {Unanswered}
      */
-    #late(operations, actor, key) {
+    #unansweredRequest(operations, actor, key) {
         return { chatId: this.session.id, operations: operations.map(({ operation }) => operation), actor, key };
     }
 
     /**
      * @param {Entry[]} entries
-     * @param {Late} [sent] the request of which we do not know whether it arrived
+     * @param {Unanswered} [sent] the request that was sent but not answered
      */
-    async #keep(entries, sent) {
+    async #keepInChat(entries, sent) {
         if (!this.session.isCurrent()) {
-            // SillyTavern has put the metadata of another chat in the place of ours.
+            // SillyTavern has already replaced the metadata with that of another chat.
             for (const { actor, operations } of sent ? [] : groupsOf(entries)) {
-                this.session.owner.later(this.#late(operations, actor, newId()));
+                this.session.owner.resendLater(this.#unansweredRequest(operations, actor, newId()));
             }
-            if (sent) this.session.owner.later(sent);
+            if (sent) this.session.owner.resendLater(sent);
         } else {
             if (sent) this.unanswered.push(sent);
             this.session.kept.record(entries, this.session.opened !== null, (id) => {
@@ -252,22 +252,22 @@ export class Saver {
 }
 
 /**
- * Runs of entries by one actor, no more than a request may hold.
+ * Split entries into requests: one actor each, and no more operations than the server accepts.
  *
- * @param {Entry[]} parcel
+ * @param {Entry[]} entries
  */
-function groupsOf(parcel) {
+function groupsOf(entries) {
     /** @typedef {{operation: any, entry: Entry}} Sent */
     /** @type {Array<{actor: string, entries: Entry[], operations: Sent[]}>} */
     const groups = [];
-    for (const entry of parcel) {
+    for (const entry of entries) {
         const operations = operationsOf(entry).map((operation) => ({ operation, entry }));
         const last = groups.at(-1);
-        if (last && last.actor === entry.place.actor && last.operations.length + operations.length <= MOST_OPERATIONS) {
+        if (last && last.actor === entry.context.actor && last.operations.length + operations.length <= MOST_OPERATIONS) {
             last.entries.push(entry);
             last.operations.push(...operations);
         } else {
-            groups.push({ actor: entry.place.actor, entries: [entry], operations });
+            groups.push({ actor: entry.context.actor, entries: [entry], operations });
         }
     }
     return groups;
@@ -280,7 +280,7 @@ function withResolvers() {
     /** @type {any} */
     const made = {};
     made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
-    // Whoever does not wait hears of a failure by the `error` event.
+    // A caller who does not await this promise gets the failure by the `error` event.
     made.promise.catch(() => {});
     return made;
 }

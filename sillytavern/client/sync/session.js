@@ -1,19 +1,18 @@
 /**
- * One load of one chat: what may be read and written, and how it gets to the server and back.
+ * One load of one chat. It checks what may be read and written, and talks to the server.
  *
- * Everything that talks to the server goes through one lane, in order: saves, chains, what others
- * have changed. So a save never overtakes the chain it depends on, and an event of the feed is
- * looked at when our own answers are known.
+ * Saves, chains and feed events go through one queue, in order. So a save never overtakes the chain it
+ * depends on, and a feed event is applied when the answers to our own writes are known.
  */
 
 import { ServerAwayError, StaleChatError, ValueTrackerError } from '../errors.js';
 import { Values } from '../state/values.js';
-import { hasMessage, identify, placeNow } from '../tavern/ids.js';
+import { hasMessage, identify, anchorNow } from '../tavern/ids.js';
 import { Away } from './away.js';
 import { beginBranch, settleBranch } from './branching.js';
-import { sendUnanswered } from './late.js';
+import { resendUnanswered } from './resend.js';
 import { Mirror } from './mirror.js';
-import { move } from './moving.js';
+import { moveToServer } from './moving.js';
 import { Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
@@ -21,7 +20,7 @@ import { headersOf, path } from './transport.js';
 /** @typedef {import('../state/values.js').WriteOptions} WriteOptions */
 /** @typedef {import('../tavern/ids.js').Anchor} Anchor */
 /**
- * What a session needs of the tracker it belongs to.
+ * The parts of the tracker that a session uses.
  *
  * @typedef {object} Owner
  * @property {import('./transport.js').Transport} transport
@@ -29,20 +28,20 @@ import { headersOf, path } from './transport.js';
  * @property {boolean} follow
  * @property {string} client
  * @property {(name: string, argument: any) => void} emit
- * @property {(error: unknown) => void} lost the server does not answer
- * @property {(late: Late) => void} later send it when the server is back, the chat being gone
- * @property {(revision: number) => void} tell other tabs
+ * @property {(error: unknown) => void} onServerLost called when the server does not answer
+ * @property {(request: Unanswered) => void} resendLater send a request of a chat that is no longer open when the server is back
+ * @property {(revision: number) => void} notifyTabs notify other tabs of a write
  */
-/** @typedef {import('./late.js').Late} Late */
-/** A route below the chat's, or one of its own. @typedef {string|{from: string}} Route */
-/** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string, checkpoint?: import('../tavern/page.js').Began}} Which */
+/** @typedef {import('./resend.js').Unanswered} Unanswered */
+/** A route below the chat's, or with `from` any other. @typedef {string|{from: string}} Route */
+/** @typedef {{file?: string, id: string, parent?: string, branchedAt?: string, checkpoint?: import('../tavern/page.js').BranchStart}} ChatIdentity */
 
 export class Session {
     /** @type {Map<string|null, Values>} */
     rows = new Map();
-    /** @type {any} what `open` answered */
+    /** The first answer of `open`. @type {any} */
     opened = null;
-    /** What this load began a branch with. @type {import('./branching.js').Begun|null} */
+    /** The checkpoint that this load started a branch from. @type {import('./branching.js').Begun|null} */
     begun = null;
     /** @type {string|null} */
     token = null;
@@ -55,15 +54,15 @@ export class Session {
 
     /**
      * @param {Owner} owner
-     * @param {Which} which
+     * @param {ChatIdentity} identity
      * @param {Record<string, any>} defaults
      */
-    constructor(owner, which, defaults) {
+    constructor(owner, identity, defaults) {
         this.owner = owner;
-        this.id = which.id;
-        this.which = which;
+        this.id = identity.id;
+        this.identity = identity;
         this.defaults = defaults;
-        this.base = path('chats', which.id);
+        this.base = path('chats', identity.id);
         const memory = {};
         this.kept = new Away(owner.transport.extensionId, () => owner.page?.kept() ?? memory);
         this.mirror = new Mirror(this);
@@ -72,7 +71,7 @@ export class Session {
         this.rows.set(null, new Values(this, null, {}));
     }
 
-    // What is allowed
+    // Permission
 
     mayRead() {
         if (this.stale) throw new StaleChatError(this.id);
@@ -82,17 +81,17 @@ export class Session {
         if (this.stale || !this.isCurrent()) throw new StaleChatError(this.id);
     }
 
-    /** Whether SillyTavern still shows this chat: it swaps messages and metadata before it tells. */
+    /** Return true while SillyTavern shows this chat. It replaces messages and metadata before its event. */
     isCurrent() {
         const { page } = this.owner;
         if (this.stale) return false;
         if (!page) return true;
         const now = page.current();
-        return now !== null && now.id === this.id && now.file === this.which.file;
+        return now !== null && now.id === this.id && now.file === this.identity.file;
     }
 
     /**
-     * Whether a message is one of the page's.
+     * Return true if the page has a message with this id, or there is no page.
      *
      * @param {string} messageId
      */
@@ -102,50 +101,52 @@ export class Session {
     }
 
     /**
+     * Return the anchor and actor of a write.
+     *
      * @param {WriteOptions} [options]
-     * @returns {import('../state/ledger.js').Place}
+     * @returns {import('../state/ledger.js').WriteContext}
      */
-    place(options) {
-        const { anchor, actor = 'extension' } = options ?? this.saver.batchPlace ?? this.saver.handlerPlace ?? {};
-        if (anchor === undefined) return { anchor: actor === 'user' ? null : this.#anchorNow(), actor };
+    writeContext(options) {
+        const { anchor, actor = 'extension' } = options ?? this.saver.batchContext ?? this.saver.handlerContext ?? {};
+        if (anchor === undefined) return { anchor: actor === 'user' ? null : this.#currentAnchor(), actor };
         return { anchor: anchor === null ? null : this.anchorOf(anchor), actor };
     }
 
-    #anchorNow() {
+    #currentAnchor() {
         const { page, follow } = this.owner;
         if (!page || !follow) return null;
-        const { anchor, changed } = placeNow(page.messages);
-        if (changed) page.changed();
+        const { anchor, changed } = anchorNow(page.messages);
+        if (changed) page.noteNewIds();
         return anchor;
     }
 
     /**
-     * @param {number|Anchor} place the index of a message, or its ids
+     * @param {number|Anchor} message its index, or its ids
      * @returns {Anchor}
      */
-    anchorOf(place) {
-        if (typeof place === 'object') return { messageId: place.messageId, swipe: String(place.swipe ?? '0') };
+    anchorOf(message) {
+        if (typeof message === 'object') return { messageId: message.messageId, swipe: String(message.swipe ?? '0') };
         this.mayRead();
         const { page } = this.owner;
-        const message = page?.messages[place];
-        if (!page || !message) throw new ValueTrackerError(`There is no message ${place}.`, { code: 'message_not_found' });
-        const { messageId, swipe, changed } = identify(message, { last: place === page.messages.length - 1 });
-        if (changed) page.changed();
+        const found = page?.messages[message];
+        if (!page || !found) throw new ValueTrackerError(`There is no message ${message}.`, { code: 'message_not_found' });
+        const { messageId, swipe, changed } = identify(found, { last: message === page.messages.length - 1 });
+        if (changed) page.noteNewIds();
         if (swipe === null) {
             throw new ValueTrackerError('A new swipe of this message is being generated.', { code: 'message_not_found' });
         }
         return { messageId, swipe };
     }
 
-    /** Saves the chat in SillyTavern, with what is kept in it. */
+    /** Save the chat in SillyTavern, with the values kept in its metadata. */
     async save() {
-        await this.owner.page?.save({ file: this.which.file ?? '', id: this.id });
+        await this.owner.page?.save({ file: this.identity.file ?? '', id: this.id });
     }
 
-    // One thing after the other
+    // The queue
 
     /**
-     * Runs something when all before it is done.
+     * Run work after all earlier work is done.
      *
      * @template T
      * @param {() => T|Promise<T>} work
@@ -161,14 +162,14 @@ export class Session {
     // Talking to the server
 
     /**
-     * A write of this chat, with its session; in the lane.
+     * Send a write of this chat with its session token; runs in the queue.
      *
      * @param {string} method
      * @param {Route} route
      * @param {import('./transport.js').RequestOptions} options
      * @returns {Promise<import('./transport.js').Answer>}
      */
-    async callInLane(method, route, options) {
+    async callInQueue(method, route, options) {
         const send = () => this.owner.transport.request(method, this.#at(route), {
             ...options, headers: { ...options.headers, ...headersOf({ session: this.token }) },
         });
@@ -177,15 +178,15 @@ export class Session {
         } catch (error) {
             const ended = error instanceof ValueTrackerError && error.code === 'stale_session' && this.isCurrent();
             if (!ended) throw error;
-            // The chat is open here: only the server has forgotten.
+            // The chat is still open here, but the server has dropped the session: open a new one.
             await this.open();
             return await send();
         }
     }
 
-    /** Loads the chat; → what it holds. */
+    /** Open the chat on the server and return its state. */
     async open() {
-        const { parent, branchedAt } = this.which;
+        const { parent, branchedAt } = this.identity;
         const { body } = await this.owner.transport.request('POST', `${this.base}/open`, {
             body: { client: this.owner.client, parent, messageId: parent ? branchedAt : undefined, defaults: this.defaults },
         });
@@ -195,7 +196,7 @@ export class Session {
     }
 
     /**
-     * A write beside the values (series, checkpoints …), after all that was written before it.
+     * Write something other than values (series, checkpoints …), after all earlier writes.
      *
      * @param {string} method
      * @param {Route} route
@@ -205,19 +206,19 @@ export class Session {
      */
     async write(method, route, body, options) {
         this.mayWrite();
-        const place = this.place(options);
-        this.#beThere();
+        const context = this.writeContext(options);
+        this.#requireServer();
         this.saver.flush();
         return await this.run(async () => {
-            await this.story.follow('save');
-            this.#beThere();
+            await this.story.reconcile('save');
+            this.#requireServer();
             try {
-                const answer = await this.callInLane(method, route, { body, headers: headersOf(place) });
-                if (place.anchor) this.story.written();
-                this.mirror.perhapsMine(Number(answer.headers.get('x-revision')));
+                const answer = await this.callInQueue(method, route, { body, headers: headersOf(context) });
+                if (context.anchor) this.story.noteWrite();
+                this.mirror.addPossibleOwnRevision(Number(answer.headers.get('x-revision')));
                 return answer.body;
             } catch (error) {
-                if (error instanceof ServerAwayError) this.lose(error);
+                if (error instanceof ServerAwayError) this.markAway(error);
                 throw error;
             }
         });
@@ -231,13 +232,13 @@ export class Session {
     async read(route, query) {
         this.mayRead();
         await this.saver.flush().catch(() => {});
-        this.#beThere();
+        this.#requireServer();
         try {
             const { body } = await this.owner.transport.request('GET', this.#at(route), { query });
             this.mayRead();
             return body;
         } catch (error) {
-            if (error instanceof ServerAwayError) this.lose(error);
+            if (error instanceof ServerAwayError) this.markAway(error);
             throw error;
         }
     }
@@ -247,8 +248,8 @@ export class Session {
         return typeof route === 'string' ? this.base + route : route.from;
     }
 
-    #beThere() {
-        if (this.away) throw new ServerAwayError('it has not come back yet.');
+    #requireServer() {
+        if (this.away) throw new ServerAwayError('the server is not back yet.');
     }
 
     /** @param {string} source */
@@ -256,63 +257,63 @@ export class Session {
         await this.run(() => this.mirror.readAgain(source));
     }
 
-    // Coming and going
+    // Loading, losing the server, closing
 
-    /** Loads the chat for the first time, from the server or from what was kept. */
+    /** Load the chat for the first time, from the server or from the values kept in it. */
     async load() {
         return await this.run(async () => {
             try {
-                if (this.away) throw new ServerAwayError('it has not come back yet.');
-                await this.#take([]);
+                if (this.away) throw new ServerAwayError('the server is not back yet.');
+                await this.#openAndSync([]);
             } catch (error) {
                 if (!(error instanceof ServerAwayError)) throw error;
-                if (!this.away) this.lose(error);
-                if (this.opened === null) this.mirror.takeKept(this.findKept(), this.defaults);
+                if (!this.away) this.markAway(error);
+                if (this.opened === null) this.mirror.loadKept(this.findKept(), this.defaults);
             }
         });
     }
 
     /**
-     * Opens the chat, brings what was kept, and tells which messages are visible.
+     * Open the chat, write the kept values to the server, and send the visible messages.
      *
-     * @param {Array<{instanceId: string|null, key: string}>} except keys that are ours to keep
+     * @param {Array<{instanceId: string|null, key: string}>} except keys to leave as they are
      */
-    async #take(except) {
+    async #openAndSync(except) {
         const begun = await beginBranch(this);
-        this.mirror.take(await this.open(), except);
+        this.mirror.replaceAll(await this.open(), except);
         this.away = false;
-        await move(this);
-        const report = await this.story.follow('load');
+        await moveToServer(this);
+        const report = await this.story.reconcile('load');
         if (begun) await settleBranch(this, begun, report);
     }
 
     /** @param {unknown} error */
-    lose(error) {
+    markAway(error) {
         this.away = true;
-        this.owner.lost(error);
+        this.owner.onServerLost(error);
     }
 
-    /** The server is there again. */
-    async back() {
+    /** Continue after the server is back. */
+    async resume() {
         await this.run(async () => {
             if (!this.away || this.stale) return;
             try {
-                await sendUnanswered(this);
-                await this.#take(this.findKept()?.rows ?? []);
+                await resendUnanswered(this);
+                await this.#openAndSync(this.findKept()?.rows ?? []);
             } catch (error) {
                 this.away = true;
-                if (error instanceof ServerAwayError) this.owner.lost(error);
+                if (error instanceof ServerAwayError) this.owner.onServerLost(error);
                 else this.owner.emit('error', error);
             }
         });
     }
 
-    /** What was kept in the chat while the server was away; nothing if SillyTavern shows another. */
+    /** Return the values kept in the chat while the server was away; undefined if SillyTavern shows another chat. */
     findKept() {
         return this.isCurrent() ? this.kept.find() : undefined;
     }
 
-    /** The chat is no longer open: nothing may be read or written, and what was written is sent. */
+    /** Close the chat here: no more reads and writes, and earlier writes are sent. */
     async retire() {
         const sent = this.saver.flush();
         this.stale = true;

@@ -1,5 +1,5 @@
 /**
- * Tells the server which messages are visible, so that values follow the story.
+ * Sends the server the chain of visible messages, so that values follow the story.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
@@ -7,19 +7,19 @@ import { chainOf, shared } from '../tavern/ids.js';
 import { headersOf } from './transport.js';
 
 const TRIES = 4;
-/** What SillyTavern saves the chat after. */
+/** Reasons after which SillyTavern saves the chat by itself. */
 const SAVES_ITSELF = new Set(['message', 'swipe', 'generation', 'save']);
 
 export class Story {
-    /** The chain as last told, with and without the hashes of its texts. */
-    #told = { chain: /** @type {import('../tavern/ids.js').Link[]} */ ([]), places: '[]', texts: '[]' };
-    /** Whether something was written to a message since: the server does not know the text it was written for. */
+    /** The chain as last sent, with (`texts`) and without (`places`) the hashes of its texts. */
+    #lastSent = { chain: /** @type {import('../tavern/ids.js').Link[]} */ ([]), places: '[]', texts: '[]' };
+    /** True if a message was written to since: the server does not know the text that the write was made for. */
     #written = false;
-    /** Whether a message was left out since a swipe of it is being generated. */
+    /** True if a message is left out because a swipe of it is being generated. */
     open = false;
-    /** Whether another tab has gone on in this chat, and our chain would take that back. */
+    /** True if another tab is ahead in this chat, and our chain would undo its changes. */
     #behind = false;
-    /** How often somebody has said that this page is right, as far as we know. */
+    /** The number of `insist` calls on this page that this story has handled. */
     #insisted = shared().insisted;
 
     /** @param {import('./session.js').Session} session */
@@ -28,62 +28,62 @@ export class Story {
     }
 
     /**
-     * Tells the chain if it is another than before; in the lane.
+     * Send the chain if it has changed; runs in the queue.
      *
-     * @param {string} reason `save`: just to be sure, before something is saved
+     * @param {string} reason `save`: check before a write is sent
      * @returns {Promise<any>} the report, or null
      */
-    async follow(reason) {
+    async reconcile(reason) {
         const { session } = this;
         const { page, follow } = session.owner;
         if (!page || !follow || session.away || !session.isCurrent()) return null;
         const { chain, changed, open } = chainOf(page.messages);
         this.open = open;
-        if (changed) page.changed();
+        if (changed) page.noteNewIds();
         if (page.unsaved && !SAVES_ITSELF.has(reason)) page.saveSoon();
         const texts = JSON.stringify(chain);
         const places = JSON.stringify(chain.map(({ messageId, swipe }) => [messageId, swipe]));
-        const differs = reason === 'save' ? places !== this.#told.places : texts !== this.#told.texts;
-        // SillyTavern empties the chat before it loads it anew; only a deletion means it.
+        const differs = reason === 'save' ? places !== this.#lastSent.places : texts !== this.#lastSent.texts;
+        // SillyTavern empties the chat before it loads it again. Only after a deletion is it really empty.
         const emptied = chain.length === 0 && reason !== 'delete' && reason !== 'load';
         if ((!differs && reason !== 'load' && reason !== 'insist') || emptied) return null;
-        const before = this.#told;
-        this.#told = { chain, places, texts };
-        // The write that is about to be sent appends the coming message by itself.
-        if (reason === 'save' && onlyComes(before.chain, chain) && !session.mirror.moved) return null;
-        // An edit can only be told from the text before it.
-        if (this.#written && places === before.places && reason !== 'load') await this.#send(before.chain);
+        const before = this.#lastSent;
+        this.#lastSent = { chain, places, texts };
+        // The server appends the coming message by itself when it gets the write.
+        if (reason === 'save' && onlyAddsComingMessage(before.chain, chain) && !session.mirror.visibilityChanged) return null;
+        // The server detects an edit by comparing hashes: send the text before the edit first.
+        if (this.#written && places === before.places && reason !== 'load') await this.#post(before.chain);
         this.#written = false;
-        const report = await this.tell(chain, reason);
-        if (this.#behind) this.#told = before;
+        const report = await this.sendChain(chain, reason);
+        if (this.#behind) this.#lastSent = before;
         return report;
     }
 
-    /** Somebody else has changed what is visible: whether this tab has fallen behind; in the lane. */
-    async look() {
+    /** Check if this tab is behind after another client changed what is visible; runs in the queue. */
+    async checkBehind() {
         const { session } = this;
         const { page, follow } = session.owner;
         if (!page || !follow || session.away || !session.isCurrent()) return;
         try {
-            await this.#fallsBehind(chainOf(page.messages).chain);
+            await this.#isBehind(chainOf(page.messages).chain);
         } catch (error) {
-            // It is looked at again before a chain is sent.
-            if (error instanceof ServerAwayError) session.lose(error);
+            // Checked again before a chain is sent.
+            if (error instanceof ServerAwayError) session.markAway(error);
         }
     }
 
     /**
-     * The messages of this page, or these, are the story, whatever another tab has made of it; in the lane.
+     * Make the messages of this page, or the given ones, the story, even if that undoes another tab; runs in the queue.
      *
      * @param {import('../tavern/ids.js').Link[]} [chain]
      */
     async insist(chain) {
         shared().insisted += 1;
-        return await (chain ? this.tell(chain, 'insist') : this.follow('insist'));
+        return await (chain ? this.sendChain(chain, 'insist') : this.reconcile('insist'));
     }
 
-    /** Something was written to a message. */
-    written() {
+    /** Record that a write was anchored to a message. */
+    noteWrite() {
         this.#written = true;
     }
 
@@ -92,87 +92,87 @@ export class Story {
      * @param {string} reason
      * @returns {Promise<any>} the report, or null
      */
-    async tell(chain, reason) {
-        const report = await this.#send(chain);
+    async sendChain(chain, reason) {
+        const report = await this.#post(chain);
         if (report) this.session.owner.emit('reconciled', { reason, ...report });
         return report;
     }
 
     /** @param {import('../tavern/ids.js').Link[]} chain */
-    async #send(chain) {
+    async #post(chain) {
         const { session } = this;
         const { owner, mirror } = session;
         const insisting = shared().insisted !== this.#insisted;
         for (let tries = 1; ; tries++) {
             try {
-                if (await this.#fallsBehind(chain)) return null;
-                const { body } = await session.callInLane('POST', '/reconcile', {
-                    body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.seen }),
+                if (await this.#isBehind(chain)) return null;
+                const { body } = await session.callInQueue('POST', '/reconcile', {
+                    body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.knownRevision }),
                 });
-                // `If-Match` says that nothing in this chat lies between.
-                mirror.seen = Math.max(mirror.seen, body.revision);
-                mirror.mine(body.revision);
-                mirror.reconciled(body);
+                // `If-Match` guarantees that no change of this chat lies between.
+                mirror.knownRevision = Math.max(mirror.knownRevision, body.revision);
+                mirror.addOwnRevision(body.revision);
+                mirror.applyReport(body);
                 return body;
             } catch (error) {
                 if (error instanceof ServerAwayError) {
-                    session.lose(error);
+                    session.markAway(error);
                     return null;
                 }
-                const moved = error instanceof ValueTrackerError && error.code === 'revision_conflict';
-                if (!moved || tries === TRIES) {
+                const outdated = error instanceof ValueTrackerError && error.code === 'revision_conflict';
+                if (!outdated || tries === TRIES) {
                     owner.emit('error', error);
                     return null;
                 }
                 await this.catchUp();
-                // What somebody insists on stands, whatever has come up on the way.
-                if (insisting) mirror.moved = false;
+                // An `insist` holds even if other changes arrived in the meantime.
+                if (insisting) mirror.visibilityChanged = false;
             }
         }
     }
 
     /**
-     * Whether a chain would undo what somebody else has made visible. It stays so until that is no longer
-     * there, the chat is loaded anew, or somebody insists.
+     * Return true if a chain would undo what another client made visible. That lasts until the other client
+     * goes back, the chat is loaded again, or `insist` is called.
      *
      * @param {import('../tavern/ids.js').Link[]} chain
      */
-    async #fallsBehind(chain) {
+    async #isBehind(chain) {
         const { session } = this;
         const { insisted } = shared();
         let behind = false;
-        if (session.mirror.moved && insisted === this.#insisted) {
-            const { body } = await session.callInLane('POST', '/reconcile', { body: { anchors: chain, dryRun: true } });
+        if (session.mirror.visibilityChanged && insisted === this.#insisted) {
+            const { body } = await session.callInQueue('POST', '/reconcile', { body: { anchors: chain, dryRun: true } });
             behind = body.dormant > 0 || body.revived > 0;
         }
         this.#insisted = insisted;
-        session.mirror.moved = behind;
+        session.mirror.visibilityChanged = behind;
         if (behind !== this.#behind) session.owner.emit('stale', behind ? { reason: 'tab' } : null);
         this.#behind = behind;
         return behind;
     }
 
-    /** Learns what was changed elsewhere, without waiting for the feed. */
+    /** Read the changes made elsewhere, without waiting for the feed. */
     async catchUp() {
         const { session } = this;
         const { transport } = session.owner;
         for (;;) {
-            const since = session.mirror.seen;
+            const since = session.mirror.knownRevision;
             const { body } = await transport.request('GET', '/changes', { query: { since, chatId: session.id, limit: 1000 } });
-            for (const event of body.items) await session.mirror.learn(event);
-            session.mirror.seen = Math.max(session.mirror.seen, body.next);
+            for (const event of body.items) await session.mirror.applyEvent(event);
+            session.mirror.knownRevision = Math.max(session.mirror.knownRevision, body.next);
             if (body.items.length === 0) return;
         }
     }
 }
 
 /**
- * Whether all that is new in a chain is the message that is coming: it stands at the end, and has no text yet.
+ * Return true if a chain differs only by the coming message: the last one, which has no text yet.
  *
  * @param {import('../tavern/ids.js').Link[]} before
  * @param {import('../tavern/ids.js').Link[]} now
  */
-function onlyComes(before, now) {
+function onlyAddsComingMessage(before, now) {
     return now.length === before.length + 1 && now.at(-1)?.hash === undefined
         && before.every(({ messageId, swipe }, index) => now[index].messageId === messageId && now[index].swipe === swipe);
 }

@@ -1,8 +1,8 @@
 /**
- * Requests to the server: the one place with `fetch`.
+ * Requests to the server.
  *
- * Every write carries an idempotency key and is sent again with the same one until there is an
- * answer, or the server counts as away. It knows no chats.
+ * Every write carries an idempotency key. It is sent again with the same key until there is an
+ * answer, or until the server counts as away. This module knows no chats.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
@@ -15,15 +15,15 @@ import { newId } from '../state/json.js';
  * @property {any} [body]
  * @property {Record<string, string|number|boolean|null|undefined>} [query]
  * @property {Record<string, string>} [headers]
- * @property {string} [key] the idempotency key; made up for writes if not said
- * @property {boolean} [once] do not try again
- * @property {boolean} [keepalive] let it outlive the page
+ * @property {string} [key] the idempotency key; writes get a new one by default
+ * @property {boolean} [once] do not retry
+ * @property {boolean} [keepalive] let the request outlive the page
  */
 
-/** SillyTavern reads plain JSON itself and writes it anew; a type of our own passes byte for byte. */
+/** SillyTavern parses `application/json` and writes it again; a type of our own passes byte for byte. */
 const TYPE = 'application/vnd.valuetracker+json';
 const ANSWER_WITHIN_MS = 20_000;
-/** Declared by the server for what does not mend by waiting. */
+/** Error codes with a 5xx status that waiting does not mend. */
 const LASTING = new Set(['database_damaged', 'database_too_new']);
 
 export class Transport {
@@ -33,14 +33,14 @@ export class Transport {
      * @param {string} options.extensionId
      * @param {number[]} options.retryMs
      * @param {() => Record<string, string>} options.headers
-     * @param {(text: string) => any} [options.parse] reads JSON
+     * @param {(text: string) => any} [options.parse] parses JSON
      */
     constructor({ url, extensionId, retryMs, headers, parse = JSON.parse }) {
         this.url = url.replace(/\/+$/, '');
         this.extensionId = extensionId;
         this.retryMs = retryMs;
         this.headers = headers;
-        // Called with the text alone: `JSON.parse` would take more for a reviver.
+        // Pass the text alone: `JSON.parse` would take a second argument for a reviver.
         this.parse = (/** @type {string} */ text) => parse(text);
     }
 
@@ -71,7 +71,7 @@ export class Transport {
             } catch (error) {
                 if (!(error instanceof ValueTrackerError)) throw error;
                 if (error.code === 'extension_not_registered' && !registered) {
-                    // Somebody has removed us, or the data directory is another one now.
+                    // The extension was deleted on the server, or the server has another data directory now.
                     registered = true;
                     await this.register();
                     continue;
@@ -92,7 +92,7 @@ export class Transport {
         return await answered(`${this.url}/register`, init);
     }
 
-    /** Whether somebody answers. */
+    /** Return true if the server answers. */
     async probe() {
         try {
             await answered(`${this.url}/probe`, { headers: this.headers(), cache: 'no-store' });
@@ -127,8 +127,8 @@ async function answered(url, init, parse = JSON.parse) {
     }
     if (response.ok && (body !== undefined || text === '')) return { status, body, headers };
     if (typeof body?.code !== 'string') {
-        // Not our server: SillyTavern without the plugin, or something on the way.
-        throw new ServerAwayError(`somebody else answers ${status}.`, { status });
+        // Not our server: SillyTavern without the plugin, or a proxy in between.
+        throw new ServerAwayError(`another program answered ${status}.`, { status });
     }
     if (body.code === 'server_away' || (status >= 502 && status <= 504 && !LASTING.has(body.code))) {
         throw new ServerAwayError(body.error, { status });
@@ -147,7 +147,7 @@ export function search(query = {}) {
 }
 
 /**
- * A path of encoded segments.
+ * Join segments to a path and encode each.
  *
  * @param {string[]} segments
  */
@@ -156,7 +156,7 @@ export function path(...segments) {
 }
 
 /**
- * Anchor, actor and session as headers; text in headers is percent-encoded.
+ * Return the headers for an anchor, an actor and a session. Text in headers is percent-encoded.
  *
  * @param {{anchor?: {messageId: string, swipe: string}|null, actor?: string, session?: string|null, ifMatch?: number}} about
  * @returns {Record<string, string>}

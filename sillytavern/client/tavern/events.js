@@ -1,23 +1,23 @@
 /**
- * SillyTavern's events, and what each means for the open chat.
+ * Listens to SillyTavern's events for the open chat.
  *
- * SillyTavern awaits its listeners: what is awaited here is done before the prompt is built. But
- * nobody may hold it up for long, whatever the server does.
+ * SillyTavern awaits its listeners: what is awaited here is done before the prompt is built. A limit
+ * keeps a slow server from delaying SillyTavern for long.
  */
 
 import { shared } from './ids.js';
 
-const HOLD_UP_MS = 3_000;
-/** How often a swipe that is being generated is looked at: one that fails is taken back without an event. */
+const LONGEST_DELAY_MS = 3_000;
+/** How often to check a swipe that is being generated: SillyTavern removes a failed one without an event. */
 const LOOK_MS = 400;
-/** Generations that bring no message of their own. */
+/** Generations that add no message. */
 const SILENT = new Set(['quiet', 'impersonate', 'continue', 'append', 'appendFinal']);
 
 export class Events {
     /** @type {Array<[string, (...args: any[]) => any]>} */
     #listeners = [];
     /** @type {ReturnType<typeof setTimeout>|null} */
-    #looking = null;
+    #timer = null;
 
     /**
      * @param {object} options
@@ -34,28 +34,28 @@ export class Events {
         /** @type {Record<string, (...args: any[]) => any>} */
         const handlers = {
             CHAT_CHANGED: () => within(load()),
-            MESSAGE_SENT: () => this.#tell('message'),
-            // A new group's greetings come before its CHAT_CHANGED; they are not of the chat that is open here.
-            MESSAGE_RECEIVED: (_, type) => this.#tell(type === 'swipe' ? 'swipe' : 'message'),
-            MESSAGE_SWIPED: () => within(this.#tell('swipe')),
-            MESSAGE_SWIPE_DELETED: () => within(this.#tell('swipe')),
+            MESSAGE_SENT: () => this.#reconcile('message'),
+            // The greetings of a new group come before its CHAT_CHANGED; they are not part of the chat that is open here.
+            MESSAGE_RECEIVED: (_, type) => this.#reconcile(type === 'swipe' ? 'swipe' : 'message'),
+            MESSAGE_SWIPED: () => within(this.#reconcile('swipe')),
+            MESSAGE_SWIPE_DELETED: () => within(this.#reconcile('swipe')),
             MESSAGE_DELETED: () => {
                 const { generation } = shared();
-                // What was received has been removed again: a tool call comes as an empty message first.
+                // SillyTavern has removed the received message: a tool call first arrives as an empty message.
                 if (generation) generation.received = false;
-                return within(this.#tell('delete'));
+                return within(this.#reconcile('delete'));
             },
-            MESSAGE_EDITED: () => within(this.#tell('edit')),
-            MESSAGE_UPDATED: () => this.#tell('edit'),
-            TOOL_CALLS_PERFORMED: () => this.#tell('message'),
+            MESSAGE_EDITED: () => within(this.#reconcile('edit')),
+            MESSAGE_UPDATED: () => this.#reconcile('edit'),
+            TOOL_CALLS_PERFORMED: () => this.#reconcile('message'),
             GENERATION_AFTER_COMMANDS: (type, _, dryRun) => {
                 if (dryRun) return undefined;
-                const told = within(this.#ready());
-                // From here, until it is there, what is written belongs to the message that is coming.
+                const ready = within(this.#beforePrompt());
+                // From here until it arrives, writes belong to the coming message.
                 shared().generation = SILENT.has(type) ? null : { type: type ?? 'normal', received: false };
-                return told;
+                return ready;
             },
-            // Not awaited, so that all copies of the library look before the next generation begins.
+            // Not awaited, so that every copy of the library reads the shared state before the next generation begins.
             GENERATION_ENDED: () => void this.#ended(),
             GENERATION_STOPPED: () => void this.#ended(),
         };
@@ -68,48 +68,48 @@ export class Events {
 
     stop() {
         for (const [type, handler] of this.#listeners.splice(0)) this.source.removeListener(type, handler);
-        if (this.#looking !== null) clearTimeout(this.#looking);
+        if (this.#timer !== null) clearTimeout(this.#timer);
     }
 
     /** @param {string} reason */
-    async #tell(reason) {
+    async #reconcile(reason) {
         const session = this.session();
         if (!session || !session.isCurrent()) return;
         session.saver.flush().catch(() => {});
-        await session.run(() => session.story.follow(reason));
-        this.#look(session);
+        await session.run(() => session.story.reconcile(reason));
+        this.#lookAgain(session);
     }
 
-    /** Everything is saved and told: the prompt can be built. */
-    async #ready() {
+    /** Save all writes and send the chain, before the prompt is built. */
+    async #beforePrompt() {
         const session = this.session();
         if (!session) return;
         await session.saver.flush().catch(() => {});
-        await this.#tell('generation');
+        await this.#reconcile('generation');
     }
 
     async #ended() {
         const page = shared();
         const { generation, reserved } = page;
         const session = this.session();
-        // A message that has come in the meantime takes its ids first.
-        if (session?.isCurrent()) await session.run(() => session.story.follow('generation'));
-        // In a group the next one may have begun by now.
+        // Give a message that has just arrived its ids first.
+        if (session?.isCurrent()) await session.run(() => session.story.reconcile('generation'));
+        // In a group the next generation may have begun by now.
         if (page.generation === generation) {
             page.generation = null;
             if (page.reserved === reserved) page.reserved = null;
         }
-        await this.#tell('generation');
-        // Nothing came, so nothing is saved.
+        await this.#reconcile('generation');
+        // No message arrived, so SillyTavern does not save the chat.
         if (generation && !generation.received && this.page.unsaved) this.page.saveSoon();
     }
 
     /** @param {import('../sync/session.js').Session} session */
-    #look(session) {
-        if (!session.story.open || this.#looking !== null) return;
-        this.#looking = setTimeout(() => {
-            this.#looking = null;
-            if (session === this.session()) this.#tell('swipe');
+    #lookAgain(session) {
+        if (!session.story.open || this.#timer !== null) return;
+        this.#timer = setTimeout(() => {
+            this.#timer = null;
+            if (session === this.session()) this.#reconcile('swipe');
         }, LOOK_MS);
     }
 }
@@ -121,7 +121,7 @@ async function within(work) {
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     let timer;
     const enough = new Promise((resolve) => {
-        timer = setTimeout(resolve, HOLD_UP_MS);
+        timer = setTimeout(resolve, LONGEST_DELAY_MS);
     });
     await Promise.race([work.catch((error) => console.error('[ValueTracker]', error)), enough]);
     clearTimeout(timer);

@@ -1,17 +1,16 @@
 /**
- * Who a message and a swipe are: ids kept in `message.extra`, and the chain they make.
+ * Ids of messages and swipes, kept in `message.extra`, and the chain of visible messages.
  *
- * The property is the same for every extension and every copy of this library, and who comes
- * first sets it. `extra` belongs to the swipe: SillyTavern swaps it with the text, and copies it
- * into a new swipe. So an id that stands at two swipes of one message was copied, and the swipe
- * with the higher number is the copy.
+ * Every extension and every copy of this library uses the same property; the first one sets it.
+ * `extra` belongs to the swipe: SillyTavern swaps it together with the text, and copies it into a new
+ * swipe. So if two swipes of a message have the same id, the one with the higher number is the copy.
  */
 
 import { shortId } from '../state/json.js';
 import { withoutInserts } from './markers.js';
 
 /**
- * A message of SillyTavern's, as far as it matters here.
+ * The fields of a SillyTavern message that are used here.
  *
  * @typedef {object} Message
  * @property {string} [mes]
@@ -29,14 +28,14 @@ import { withoutInserts } from './markers.js';
 const PROPERTY = 'valuetracker';
 
 /**
- * What all copies of this library on one page share: the generation that is under way, and the
- * ids reserved for the message it will bring.
+ * State shared by all copies of this library on one page: the running generation, and the ids
+ * reserved for the message it will add.
  *
  * @typedef {object} Shared
  * @property {{type: string, received: boolean}|null} generation
  * @property {(Anchor & {used: boolean})|null} reserved
- * @property {{parent: string, extensionId: string, checkpoint: string}|null} [branching] what the next branch of a chat is to begin with
- * @property {number} insisted how often somebody has said that this page is right, not another tab
+ * @property {{parent: string, extensionId: string, checkpoint: string}|null} [branching] the checkpoint that the next branch of a chat starts from
+ * @property {number} insisted the number of `insist` calls on this page
  */
 
 /** @returns {Shared} */
@@ -52,52 +51,52 @@ export function shared() {
  * @param {Record<string, any>|undefined} extra
  * @returns {{messageId?: string, swipeId?: string, inserts?: any}}
  */
-function kept(extra) {
+function idsIn(extra) {
     const found = extra && typeof extra === 'object' && Object.hasOwn(extra, PROPERTY) ? extra[PROPERTY] : undefined;
     return found && typeof found === 'object' ? found : {};
 }
 
 /**
- * Keeps ids in an `extra`; what belonged to another swipe is not taken along.
+ * Set the ids in an `extra`. Data of another swipe is dropped.
  *
  * @param {any} holder a message, or an entry of its `swipe_info`
  * @param {string} messageId
  * @param {string} swipeId
- * @returns {boolean} whether anything was new
+ * @returns {boolean} true if the ids changed
  */
-function keep(holder, messageId, swipeId) {
+function setIds(holder, messageId, swipeId) {
     if (!holder.extra || typeof holder.extra !== 'object') holder.extra = {};
-    const old = kept(holder.extra);
+    const old = idsIn(holder.extra);
     if (old.messageId === messageId && old.swipeId === swipeId) return false;
     holder.extra[PROPERTY] = { messageId, swipeId };
     return true;
 }
 
 /**
- * Sees to it that a message and each of its swipes have ids.
+ * Make sure that a message and each of its swipes have ids.
  *
  * @param {Message} message
- * @param {{last: boolean, taken?: Set<string>}} about `taken`: message ids that others have
- * @returns {{messageId: string, swipe: string|null, changed: boolean}} `swipe` null: a new one is being generated
+ * @param {{last: boolean, taken?: Set<string>}} about `taken`: ids of other messages
+ * @returns {{messageId: string, swipe: string|null, changed: boolean}} `swipe` is null while a new swipe is being generated
  */
 export function identify(message, { last, taken = new Set() }) {
     const { reserved } = shared();
     const swipes = Array.isArray(message.swipes) ? message.swipes : null;
     if (swipes && !Array.isArray(message.swipe_info)) message.swipe_info = [];
     const infos = message.swipe_info ?? [];
-    const known = [message, ...infos].map((holder) => kept(holder?.extra).messageId).find((id) => id && !taken.has(id));
+    const known = [message, ...infos].map((holder) => idsIn(holder?.extra).messageId).find((id) => id && !taken.has(id));
     const fresh = known === undefined;
     const awaited = reserved && last && fresh && !message.is_user && !message.is_system && !taken.has(reserved.messageId)
         ? reserved : null;
     const messageId = known ?? awaited?.messageId ?? shortId();
     if (awaited) shared().reserved = null;
-    if (fresh && last && !message.is_user && !message.is_system) arrived();
+    if (fresh && last && !message.is_user && !message.is_system) noteArrival();
 
     /** @type {Set<string>} */
     const used = new Set();
     /** @param {(string|undefined)[]} candidates */
     const choose = (...candidates) => {
-        // A copied message brings its swipe ids along; they are not its own.
+        // A copied message carries the swipe ids of the original; it needs new ones.
         let id = fresh ? undefined : candidates.find((candidate) => candidate && !used.has(candidate));
         if (!id && awaited) id = awaited.swipe;
         if (!id || used.has(id)) id = shortId();
@@ -105,8 +104,8 @@ export function identify(message, { last, taken = new Set() }) {
         return id;
     };
     if (!swipes) {
-        const swipe = choose(kept(message.extra).swipeId);
-        return { messageId, swipe, changed: keep(message, messageId, swipe) };
+        const swipe = choose(idsIn(message.extra).swipeId);
+        return { messageId, swipe, changed: setIds(message, messageId, swipe) };
     }
     const current = message.swipe_id ?? 0;
     let visible = null;
@@ -114,23 +113,23 @@ export function identify(message, { last, taken = new Set() }) {
     for (let index = 0; index < swipes.length; index++) {
         const isCurrent = index === current;
         const info = infos[index];
-        // The entry of the swipe comes first: after a deletion `extra` is still the deleted one's.
-        const own = [kept(info?.extra).swipeId, isCurrent ? kept(message.extra).swipeId : undefined];
+        // Prefer the entry in `swipe_info`: after a deletion `extra` is still that of the deleted swipe.
+        const own = [idsIn(info?.extra).swipeId, isCurrent ? idsIn(message.extra).swipeId : undefined];
         const isNew = isCurrent && last && !fresh && !own.some((id) => id && !used.has(id));
         const id = isNew && reserved?.messageId === messageId ? reserved.swipe : choose(...own);
         used.add(id);
         if (isNew) {
             if (reserved?.messageId === messageId) shared().reserved = null;
-            arrived();
+            noteArrival();
         }
         if (isCurrent) {
             visible = id;
-            changed = keep(message, messageId, id) || changed;
+            changed = setIds(message, messageId, id) || changed;
         }
         if (info && typeof info === 'object') {
-            changed = keep(info, messageId, id) || changed;
+            changed = setIds(info, messageId, id) || changed;
         } else if (typeof swipes[index] === 'string') {
-            // Old chats have none. (That of a swipe just being received SillyTavern makes from `extra`.)
+            // Old chats have no entry. (SillyTavern makes the entry of a swipe that is being received from `extra`.)
             infos[index] = {
                 send_date: message.send_date,
                 extra: isCurrent ? structuredClone(message.extra) : { [PROPERTY]: { messageId, swipeId: id } },
@@ -141,17 +140,17 @@ export function identify(message, { last, taken = new Set() }) {
     return { messageId, swipe: visible, changed };
 }
 
-/** The message of the generation that is under way is there. */
-function arrived() {
+/** Record that the message of the running generation has arrived. */
+function noteArrival() {
     const { generation } = shared();
     if (generation) generation.received = true;
 }
 
 /**
- * The visible messages, oldest first, each with its swipe.
+ * Return the chain: the visible messages, oldest first, each with its swipe.
  *
  * @param {Message[]} messages
- * @returns {{chain: Link[], changed: boolean, open: boolean}} `open`: a message was left out because a swipe of it is being generated
+ * @returns {{chain: Link[], changed: boolean, open: boolean}} `open`: a message is left out because a swipe of it is being generated
  */
 export function chainOf(messages) {
     /** @type {Set<string>} */
@@ -181,15 +180,15 @@ export function chainOf(messages) {
 }
 
 /**
- * Where a write belongs that says nothing of it: the coming message, else the last one.
+ * Return the default anchor of a write: the coming message, else the last one.
  *
  * @param {Message[]} messages
  * @returns {{anchor: Anchor|null, changed: boolean}}
  */
-export function placeNow(messages) {
+export function anchorNow(messages) {
     const page = shared();
     const last = messages.at(-1);
-    // A message that is being streamed is in the chat already: this finds it, and that it has arrived.
+    // A message that is being streamed is already in the chat: this call notices that it has arrived.
     const ids = last ? identify(last, { last: true }) : null;
     if (page.generation && !page.generation.received && generating()) {
         const swiped = page.generation.type === 'swipe' && ids?.swipe === null ? ids : null;
@@ -210,10 +209,10 @@ export function placeNow(messages) {
  */
 export function hasMessage(messages, messageId) {
     return shared().reserved?.messageId === messageId || messages.some((message) => [message, ...(message.swipe_info ?? [])]
-        .some((holder) => kept(holder?.extra).messageId === messageId));
+        .some((holder) => idsIn(holder?.extra).messageId === messageId));
 }
 
-/** Whether SillyTavern says it generates; without a document the events alone tell. */
+/** Return true while SillyTavern generates. Without a document only the events are known. */
 function generating() {
     const body = /** @type {any} */ (globalThis).document?.body;
     return !body?.dataset || body.dataset.generating !== undefined;
@@ -233,7 +232,7 @@ function hashOf(message) {
 }
 
 /**
- * 53 bits of cyrb53: enough to tell that a text was edited.
+ * Hash a text with cyrb53 (53 bits): enough to detect an edit.
  *
  * @param {string} text
  */
@@ -251,24 +250,24 @@ export function hashText(text) {
 }
 
 /**
- * Which of a message's swipes has an id.
+ * Return the index of the swipe with an id.
  *
  * @param {Message} message
  * @param {string} swipeId
- * @returns {number} −1 if none has
+ * @returns {number} −1 if there is none
  */
 export function swipeIndex(message, swipeId) {
-    if (!Array.isArray(message.swipes)) return kept(message.extra).swipeId === swipeId ? 0 : -1;
-    return message.swipes.findIndex((_, index) => kept(message.swipe_info?.[index]?.extra).swipeId === swipeId);
+    if (!Array.isArray(message.swipes)) return idsIn(message.extra).swipeId === swipeId ? 0 : -1;
+    return message.swipes.findIndex((_, index) => idsIn(message.swipe_info?.[index]?.extra).swipeId === swipeId);
 }
 
 /**
- * What was inserted into the visible swipe of a message, by all extensions.
+ * Return the inserts of the visible swipe of a message, of all extensions.
  *
  * @param {Message} message
  * @returns {Array<{extensionId: string, id: string, content: string, position: any}>}
  */
 export function insertsOf(message) {
-    const ids = kept(message.extra);
+    const ids = idsIn(message.extra);
     return Array.isArray(ids.inserts) ? ids.inserts : (ids.inserts = []);
 }

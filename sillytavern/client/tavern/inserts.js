@@ -1,22 +1,22 @@
 /**
- * Text an extension puts into messages: once, verified, and brought back if it gets lost.
+ * Inserts text into messages: once, verified, and restored if another extension removes it.
  *
- * Other extensions rewrite a message at the same time. So the content stands between markers
- * that tell whether it is there, and what should be there is remembered with the swipe.
+ * Other extensions may rewrite the same message at the same time. So the content stands between
+ * markers, and a list of all inserts is kept with the swipe.
  */
 
 import { StaleChatError, ValueTrackerError } from '../errors.js';
 import { insertsOf } from './ids.js';
-import { END, changePercent, markerOf, placed, withoutInserts } from './markers.js';
+import { END, changePercent, insertAt, markerOf, withoutInserts } from './markers.js';
 
 /** @typedef {import('./ids.js').Message} Message */
 /** @typedef {import('./markers.js').Position} Position */
 /**
  * @typedef {object} Insertion
  * @property {boolean} inserted
- * @property {boolean} already it was there
- * @property {boolean} restored it got lost at once, and is back
- * @property {boolean} modified the text was another than what was looked at
+ * @property {boolean} already it was inserted before
+ * @property {boolean} restored another extension removed it at once, and it was inserted again
+ * @property {boolean} modified the text differs from `originalText`
  * @property {number} changePercent
  * @property {string[]} warnings
  */
@@ -27,7 +27,7 @@ export class Inserts {
      * @param {string} options.extensionId
      * @param {string} options.chatId
      * @param {number} options.delayMs
-     * @param {() => any} options.context SillyTavern's; throws if the chat is no longer open
+     * @param {() => any} options.context returns SillyTavern's context; throws if the chat is no longer open
      */
     constructor({ extensionId, chatId, delayMs, context }) {
         this.extensionId = extensionId;
@@ -52,8 +52,8 @@ export class Inserts {
     async insertOnce(index, { id, content, position = 'end', originalText }) {
         const message = this.#message(index);
         const swipe = message.swipe_id;
-        const seen = originalText ?? message.mes ?? '';
-        // Most others do their part as soon as the message is there.
+        const before = originalText ?? message.mes ?? '';
+        // Most other extensions change a message as soon as it arrives: let them go first.
         await new Promise((resolve) => setTimeout(resolve, this.delayMs));
 
         const marker = markerOf(this.extensionId, id);
@@ -62,18 +62,18 @@ export class Inserts {
         /** @type {Insertion} */
         const report = { inserted: false, already: false, restored: false, modified: false, changePercent: 0, warnings: [] };
         if (message.swipe_id !== swipe) {
-            report.warnings.push('The message was swiped away meanwhile.');
+            report.warnings.push('The message shows another swipe now.');
             return report;
         }
         const now = message.mes ?? '';
         if (now.includes(marker)) return { ...report, already: true };
-        if (withoutInserts(now) !== withoutInserts(seen)) {
+        if (withoutInserts(now) !== withoutInserts(before)) {
             report.modified = true;
-            report.changePercent = changePercent(withoutInserts(seen), withoutInserts(now));
-            report.warnings.push(`The message was changed by ${report.changePercent}% since it was looked at.`);
+            report.changePercent = changePercent(withoutInserts(before), withoutInserts(now));
+            report.warnings.push(`${report.changePercent}% of the message changed before the insertion.`);
         }
-        const { text, found } = placed(now, `${marker}${content}${END}`, position);
-        if (!found) report.warnings.push('The place was not found; the content stands at the end.');
+        const { text, found } = insertAt(now, `${marker}${content}${END}`, position);
+        if (!found) report.warnings.push('The position was not found; the content was added at the end.');
         const list = insertsOf(message);
         const old = list.findIndex((insert) => insert.extensionId === this.extensionId && insert.id === id);
         if (old >= 0) list.splice(old, 1);
@@ -90,7 +90,7 @@ export class Inserts {
     }
 
     /**
-     * Brings back what was inserted into a message and is not there.
+     * Insert again what is missing from a message.
      *
      * @param {number} index
      * @returns {Promise<{missingCount: number, restoredCount: number, errors: string[]}>}
@@ -103,8 +103,8 @@ export class Inserts {
         const errors = [];
         let text = message.mes ?? '';
         for (const { extensionId, id, content, position } of missing) {
-            // What was to be replaced is gone if it had been replaced before.
-            text = placed(text, `${markerOf(extensionId, id)}${content}${END}`, position).text;
+            // The text to replace is missing if an earlier insertion replaced it; the content then goes to the end.
+            text = insertAt(text, `${markerOf(extensionId, id)}${content}${END}`, position).text;
         }
         if (missing.length === 0) return { missingCount: 0, restoredCount: 0, errors };
         try {

@@ -1,5 +1,5 @@
 /**
- * The marks around text that an extension has put into a message.
+ * The markers around text that an extension inserts into a message.
  */
 
 /** @typedef {'end'|'start'|{after: string}|{before: string}|{replace: string}} Position */
@@ -8,7 +8,7 @@ const MARKED = /<!-- vt:[\w-]+:[^>]*? -->[\s\S]*?<!-- \/vt -->/g;
 export const END = '<!-- /vt -->';
 
 /**
- * The text as the model and the person wrote it.
+ * Return the text as the model or the player wrote it.
  *
  * @param {string} text
  */
@@ -21,12 +21,12 @@ export function withoutInserts(text) {
  * @param {string} id
  */
 export function markerOf(extensionId, id) {
-    // Neither `-->` nor a blank may stand in an id.
+    // An id in a marker must not contain `-->` or a blank.
     return `<!-- vt:${extensionId}:${encodeURIComponent(id).replaceAll('-', '%2D')} -->`;
 }
 
 /**
- * How much of a text is another now, in percent.
+ * Return how much of a text has changed, in percent.
  *
  * @param {string} before
  * @param {string} after
@@ -43,12 +43,14 @@ export function changePercent(before, after) {
 }
 
 /**
+ * Insert a block into a text.
+ *
  * @param {string} text
  * @param {string} block
  * @param {Position} position
- * @returns {{text: string, found: boolean}} `found` false: the place was not there, and it stands at the end
+ * @returns {{text: string, found: boolean}} `found` is false if the position does not exist and the block was added at the end
  */
-export function placed(text, block, position) {
+export function insertAt(text, block, position) {
     if (position === 'start') return { text: block + text, found: true };
     if (position === 'end') return { text: text + block, found: true };
     const wanted = 'after' in position ? position.after : 'before' in position ? position.before : position.replace;

@@ -1,22 +1,22 @@
 /**
- * SillyTavern's page, as far as the library needs it: the open chat, its messages, its metadata.
+ * The parts of SillyTavern's page that the library uses: the open chat, its messages, its metadata.
  *
- * The context is asked for anew each time, since its values are snapshots. `chatMetadata` is never
- * replaced: SillyTavern would not know of it. Only properties of it are set.
+ * The context is requested again for every use, because its values are snapshots. `chatMetadata` is
+ * never replaced, because SillyTavern would not notice; only its properties are set.
  */
 
 import { newId } from '../state/json.js';
 import { chainOf, identify, shared } from './ids.js';
 
-/** What a branch is to begin with: a checkpoint of one extension. @typedef {{extensionId: string, name: string}} Began */
+/** The checkpoint that a branch starts from, and the extension that owns it. @typedef {{extensionId: string, name: string}} BranchStart */
 
-/** What SillyTavern calls a chat, and whose it is. @typedef {{integrity: string|undefined, name: string, owner: string}} File */
+/** A chat file: its `integrity`, its name, and the character or group it belongs to. @typedef {{integrity: string|undefined, name: string, owner: string}} File */
 
 const PROPERTY = 'valuetracker';
 const SAVE_AFTER_MS = 1_000;
 
 export class Page {
-    /** Whether there are ids that are in no file yet, for all we know. */
+    /** True if there may be ids that are not in the chat's file yet. */
     unsaved = false;
     /** @type {{timer: ReturnType<typeof setTimeout>, due: number, file: string|undefined}|null} */
     #later = null;
@@ -32,7 +32,7 @@ export class Page {
     }
 
     /**
-     * The chat that is open: what it is called here, and whose state it has.
+     * Return the open chat: the name of its file, and its id.
      *
      * @returns {{file: string, id: string|undefined}|null}
      */
@@ -53,34 +53,34 @@ export class Page {
     }
 
     /**
-     * What the library keeps in the chat's metadata, for all extensions.
+     * Return the library's part of the chat's metadata, shared by all extensions.
      *
-     * @returns {{chatId?: string, of?: File, parent?: string, branchedAt?: string, checkpoint?: Began, away?: any[]}}
+     * @returns {{chatId?: string, of?: File, parent?: string, branchedAt?: string, checkpoint?: BranchStart, away?: any[]}}
      */
     kept() {
         const { chatMetadata } = this.getContext();
         return this.#kept(chatMetadata) ?? (chatMetadata[PROPERTY] = {});
     }
 
-    /** The file that is open. @returns {File} */
+    /** Return the open file. @returns {File} */
     #file() {
         return { integrity: this.getContext().chatMetadata?.integrity, name: this.current()?.file ?? '', owner: this.characterId() };
     }
 
     /**
-     * Whether this file is a copy of another that is still there. One that was imported has all of the
-     * other's metadata; one that was renamed has them too, but then the other is gone.
+     * Return true if this file is a copy of another file that still exists. An imported file has the metadata
+     * of the original. A renamed file has them too, but then the original no longer exists.
      */
     async isCopy() {
         if (!this.current()) return false;
         const { of } = this.kept();
         const file = this.#file();
         if (of?.integrity === undefined || of.integrity !== file.integrity) return false;
-        return (of.name !== file.name || of.owner !== file.owner) && await this.#isThere(of);
+        return (of.name !== file.name || of.owner !== file.owner) && await this.#exists(of);
     }
 
     /** @param {File} file */
-    async #isThere({ name, owner }) {
+    async #exists({ name, owner }) {
         const { groups, getRequestHeaders } = this.getContext();
         const group = (groups ?? []).find((/** @type {any} */ one) => `group:${one.id}` === owner);
         if (group) return Boolean(group.chats?.includes(name));
@@ -91,20 +91,20 @@ export class Page {
             const files = answer.ok ? await answer.json() : [];
             return Array.isArray(files) && files.some(({ file_name: file }) => file === `${name}.jsonl`);
         } catch {
-            // Nobody can tell. Renaming is what players do.
+            // SillyTavern does not answer. Players rename more often than they copy.
             return false;
         }
     }
 
     /**
-     * Finds out which chat this is, and of which it is a branch.
+     * Find the id of the open chat, and of its parent if it is a branch.
      *
-     * SillyTavern keeps `integrity` on a rename and gives a branch a new one, but copies
-     * everything else: a copy of it that differs is the parent's. A copied file is a branch, too,
-     * which SillyTavern does not know: it has an id of our own.
+     * SillyTavern keeps `integrity` on a rename and gives a branch a new one, but copies all other
+     * metadata. So if our copy of `integrity` differs, it is the parent's. A copied file is a branch
+     * too, but SillyTavern does not give it a new `integrity`: it gets an id of our own.
      *
-     * @param {boolean} [copied] whether it is a copy, as far as was known a moment ago
-     * @returns {{file: string, id: string, parent?: string, branchedAt?: string, checkpoint?: Began}|null}
+     * @param {boolean} [copied] the result of `isCopy`
+     * @returns {{file: string, id: string, parent?: string, branchedAt?: string, checkpoint?: BranchStart}|null}
      */
     identify(copied = false) {
         const current = this.current();
@@ -112,7 +112,7 @@ export class Page {
         const kept = this.kept();
         const file = this.#file();
         const { changed } = chainOf(this.messages);
-        // Another extension's library may have been here meanwhile.
+        // Another extension's copy of the library may have done this in the meantime.
         const known = kept.of !== undefined && Object.entries(file).every(([name, value]) => kept.of?.[/** @type {keyof File} */ (name)] === value);
         const id = (copied && !known ? undefined : current.id) ?? newId();
         if (!known) kept.of = file;
@@ -133,22 +133,22 @@ export class Page {
         return { file: current.file, id, parent: kept.parent, branchedAt: kept.branchedAt, checkpoint: kept.checkpoint };
     }
 
-    /** The branch has begun with its checkpoint. */
-    begun() {
+    /** Forget the checkpoint of a branch: the branch was started. */
+    clearCheckpoint() {
         delete this.kept().checkpoint;
         this.saveSoon(0);
     }
 
     /**
-     * There are new ids. SillyTavern saves a message after it has told of it; nobody may change to another
-     * character while it saves, so it is not made to do so once more without need.
+     * Record that there are new ids. SillyTavern saves a message by itself after its event. While it saves, the
+     * player cannot change to another character, so an extra save is avoided.
      */
-    changed() {
+    noteNewIds() {
         this.unsaved = true;
     }
 
     /**
-     * Saves the chat with its metadata a little later, if it is still the one that is open.
+     * Save the chat with its metadata a little later, if the same chat is still open.
      *
      * @param {number} [after]
      */
@@ -166,11 +166,11 @@ export class Page {
     }
 
     /**
-     * Saves the chat with its metadata.
+     * Save the chat with its metadata.
      *
-     * SillyTavern writes whatever is in the page to the file that is named there. While it changes from one
-     * chat to another that is nothing, or the messages of one with the metadata of the other; while a swipe is
-     * generated it is one that does not exist. None of these may get into a file.
+     * SillyTavern writes the content of the page to the file that the page names. While it changes from one
+     * chat to another, that is an empty chat, or the messages of one chat with the metadata of the other. While a
+     * swipe is generated, `swipe_id` points to a swipe that does not exist. None of these may be saved.
      *
      * @param {{file: string, id: string|undefined}|null} which
      */
@@ -187,7 +187,7 @@ export class Page {
         else await context.saveChat?.();
     }
 
-    /** Whom values belong to: the avatar file of the character, else the group. */
+    /** Return the owner of the chat's values: the avatar file of the character, else the group. */
     characterId() {
         const { characters, characterId, groupId } = this.getContext();
         return characters?.[characterId]?.avatar ?? (groupId ? `group:${groupId}` : 'chat');

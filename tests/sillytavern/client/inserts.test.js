@@ -47,7 +47,7 @@ test('how much of a text is another', () => {
     assert.equal(changePercent('x'.repeat(1000), `${'x'.repeat(1000)}y`), 1);
 });
 
-test('nothing is inserted into a message that was swiped away or is gone', async (t) => {
+test('nothing is inserted into a message that was swiped away or deleted', async (t) => {
     const { tavern, vt } = await begin(t, { options: { insertionDelayMs: 20 } });
     await tavern.send('Go on.');
     await tavern.swipe();
@@ -55,9 +55,10 @@ test('nothing is inserted into a message that was swiped away or is gone', async
     const swiped = vt.chat.insertOnce(2, { id: 'x', content: '[X]' });
     await tavern.swipeTo(0);
     assert.equal((await swiped).inserted, false);
-    const gone = vt.chat.insertOnce(2, { id: 'x', content: '[X]' });
+    // Awaited by `rejects` from the start: it may be refused while the message is still being deleted.
+    const refused = assert.rejects(vt.chat.insertOnce(2, { id: 'x', content: '[X]' }), { code: 'stale_chat' });
     await tavern.deleteLast(1);
-    await assert.rejects(gone, { code: 'stale_chat' });
+    await refused;
     await assert.rejects(vt.chat.insertOnce(2, { id: 'x', content: '[X]' }), { code: 'message_not_found' });
 });
 
