@@ -1,5 +1,5 @@
 /**
- * Elements, made without HTML: whatever text comes in stays text.
+ * Creates elements without HTML: text is never parsed.
  */
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -38,18 +38,18 @@ function dressed(element, properties, children) {
         else if (name === 'value' && element.tagName !== 'OPTION') /** @type {any} */ (element).value = value;
         else element.setAttribute(name, value === true ? '' : String(value));
     }
-    // `append` makes text nodes of strings.
+    // `append` turns strings into text nodes.
     element.append(...children.filter((child) => child !== null && child !== undefined).map((child) => child ?? ''));
     return element;
 }
 
 /**
- * A button with an icon; the words are for who cannot see it.
+ * Create a button with an icon. The title is its label for screen readers.
  *
  * @param {string} icon
  * @param {string} title
  * @param {(event: MouseEvent) => void} onclick
- * @param {string} [name] a further class
+ * @param {string} [name] another class
  */
 export function iconButton(icon, title, onclick, name = '') {
     return make('button', { type: 'button', class: `vt-icon ${name}`, title, 'aria-label': title, onclick },
@@ -66,12 +66,12 @@ export function textButton(text, onclick, { class: name = '', ...properties } = 
 }
 
 /**
- * Makes these the children. What is already in its place is not touched, so that it keeps its focus.
+ * Set the children of an element. A child that is already in its position is not touched, so it keeps the focus.
  *
  * @param {Element} parent
  * @param {Element[]} children
  */
-export function place(parent, children) {
+export function setChildren(parent, children) {
     const wanted = new Set(children);
     for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
     children.forEach((child, index) => {
@@ -80,7 +80,7 @@ export function place(parent, children) {
 }
 
 /**
- * When something was, shortly: the time of today, the day of all before.
+ * Format a time: the time of day for today, else the date.
  *
  * @param {string} time
  */

@@ -1,7 +1,7 @@
 /**
  * The Value Tracker extension: puts the parts together and starts them.
  *
- * Everything begins at SillyTavern.getContext(); only client/ talks to the server.
+ * Everything starts from SillyTavern.getContext(); only client/ talks to the server.
  */
 
 import { make } from './dom.js';
@@ -18,7 +18,7 @@ import { startTool } from './tavern/tool.js';
 import { LastStep } from './values/laststep.js';
 import { Tracker } from './values/tracker.js';
 
-/** As SillyTavern calls this folder, wherever it was installed. */
+/** SillyTavern's name of this folder, which depends on where it was installed. */
 const FOLDER = /\/extensions\/(.+)\/index\.js/.exec(new URL(import.meta.url).pathname)?.[1] ?? 'third-party/valuetracker';
 
 const tracker = new Tracker();
@@ -37,7 +37,7 @@ function addToMenu() {
 }
 
 async function start() {
-    // Before the connection: its listeners are to be called before the client's.
+    // Created before the connection, so that its listeners are called before the client's.
     const lastStep = new LastStep(tracker);
     const [panel, settingsPart] = await Promise.all([template('panel'), template('settings')]);
     document.body.append(panel);

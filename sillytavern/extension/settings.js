@@ -1,29 +1,29 @@
 /**
- * What the player has chosen, for all chats; SillyTavern keeps it with its own settings.
+ * The player's settings, for all chats. SillyTavern stores them with its own settings.
  */
 
 const NAME = 'valuetracker';
 
 /**
  * @typedef {object} Settings
- * @property {boolean} open whether the panel is shown where there is room beside the chat
+ * @property {boolean} open whether the panel is shown on wide screens
  * @property {boolean} tool whether the model may set values
- * @property {'off'|'chosen'|'all'} inject which values the model is told
- * @property {string[]} chosen the names of those that are chosen
+ * @property {'off'|'chosen'|'all'} inject which values are put into the prompt
+ * @property {string[]} chosen the names of the values for the prompt
  * @property {number} depth
- * @property {number} role SillyTavern's number of it
+ * @property {number} role SillyTavern's number of the role
  * @property {boolean} sessions whether this page replies to sessions
- * @property {import('./tavern/renames.js').Rename[]} renames of characters, that the server does not know of yet
+ * @property {import('./tavern/renames.js').Rename[]} renames of characters that are not on the server yet
  */
 
 /** @type {Settings} */
 const DEFAULTS = { open: false, tool: false, inject: 'off', chosen: [], depth: 1, role: 0, sessions: false, renames: [] };
 const DEEPEST = 1000;
 
-/** Where the panel lies over the chat. style.css has the same. */
+/** On narrow screens the panel covers the chat. style.css has the same condition. */
 const NARROW = '(max-width: 1000px)';
 
-/** Whether it was opened there, in this page: it covers no chat before somebody wants it to. */
+/** True if the player opened the panel on a narrow screen; it never covers the chat by itself. */
 let openHere = false;
 
 /** @type {Set<() => void>} */
@@ -46,20 +46,20 @@ export function change(changes) {
     Object.assign(kept, changes);
     kept.depth = Math.min(Math.max(Math.trunc(kept.depth) || 0, 0), DEEPEST);
     SillyTavern.getContext().saveSettingsDebounced();
-    tellListeners();
+    notifyListeners();
 }
 
-function tellListeners() {
+function notifyListeners() {
     for (const listener of listeners) listener();
 }
 
 /** @param {() => void} listener */
 export function onSettings(listener) {
-    if (!listeners.size) matchMedia(NARROW).addEventListener('change', tellListeners);
+    if (!listeners.size) matchMedia(NARROW).addEventListener('change', notifyListeners);
     listeners.add(listener);
 }
 
-/** Whether the panel is shown. */
+/** Return true if the panel is shown. */
 export function isOpen() {
     return matchMedia(NARROW).matches ? openHere : settings().open;
 }
@@ -68,26 +68,26 @@ export function isOpen() {
 export function setOpen(open) {
     const narrow = matchMedia(NARROW).matches;
     if (narrow) openHere = open;
-    if (narrow) tellListeners();
+    if (narrow) notifyListeners();
     else change({ open });
 }
 
 /**
- * Whether the model is told the value of that name.
+ * Return true if a value is put into the prompt.
  *
  * @param {string} reference
  */
-export function isTold(reference) {
+export function isInPrompt(reference) {
     const { inject, chosen } = settings();
     return inject === 'all' || (inject === 'chosen' && chosen.includes(reference));
 }
 
 /**
  * @param {string} reference
- * @param {boolean} told
+ * @param {boolean} included
  */
-export function tell(reference, told) {
+export function setInPrompt(reference, included) {
     const { inject, chosen } = settings();
     const others = chosen.filter((one) => one !== reference);
-    change({ chosen: told ? [...others, reference] : others, inject: told && inject === 'off' ? 'chosen' : inject });
+    change({ chosen: included ? [...others, reference] : others, inject: included && inject === 'off' ? 'chosen' : inject });
 }

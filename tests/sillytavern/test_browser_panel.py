@@ -316,7 +316,7 @@ def test_what_somebody_types_stays_when_the_value_goes(panel: Panel) -> None:
     panel.row("wounds").locator("input").fill("23")
 
     tab.swipe_right()
-    panel.row("wounds").get_by_text("It is gone meanwhile.").wait_for()
+    panel.row("wounds").get_by_text("The value was removed elsewhere.").wait_for()
     assert panel.row("wounds").locator("input").input_value() == "23"
     assert panel.kept() == {}
     panel.row("wounds").locator(".vt-primary").click()
@@ -329,7 +329,7 @@ def test_what_somebody_types_stays_when_the_value_goes(panel: Panel) -> None:
     panel.shows("gone", "1")
     panel.row("gone").locator(".vt-cell").click()
     tab.swipe_left()
-    panel.row("gone").get_by_text("It is gone meanwhile.").wait_for()
+    panel.row("gone").get_by_text("The value was removed elsewhere.").wait_for()
     panel.row("gone").get_by_text("Cancel").click()
     panel.shows_not("gone")
     assert tab.errors == []

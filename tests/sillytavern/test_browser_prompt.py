@@ -61,7 +61,7 @@ def test_macros_say_what_a_value_is(kept: Panel, model: Model) -> None:
 
 def test_the_player_is_told_that_the_old_macros_know_none_of_values(kept: Panel) -> None:
     tab = kept.tab
-    told = "Macros of values, {{vt::…}}, stay plain text"
+    told = "Macros of values, {{vt::…}}, are not replaced"
 
     def choose_engine(new: bool) -> None:
         tab.evaluate(
@@ -149,15 +149,15 @@ def test_a_command_that_cannot_be_done_says_so(kept: Panel) -> None:
     for command, words in (
         ("/vt-inc hp much", "“much” is not a number."),
         ("/vt-inc code", "type"),
-        ("/vt-set", "Say which value."),
+        ("/vt-set", "Name the value."),
         ("/vt-restore Nowhere", "Checkpoint not found"),
         ("/vt-checkpoint message=99", "There is no message 99."),
-        ("/vt-set hp", "Say what to set “hp” to"),
+        ("/vt-set hp", "Give a value for “hp”"),
         ("/vt-set as=foo hp 1", "as=foo is not one of: json, text."),
         ("/vt-set follow=banana hp 1", "follow=banana is not one of: true, false."),
         ("/vt-restore preview=maybe Here", "preview=maybe is not one of"),
-        ("/vt-set bag.9 7", "“bag” is a list of 2: it has no place for 9."),
-        ("/vt-set bag.first 7", "“bag” is a list of 2: it has no place for first."),
+        ("/vt-set bag.9 7", "“bag” is a list of 2: use an index from 0 to 2, not 9."),
+        ("/vt-set bag.first 7", "“bag” is a list of 2: use an index from 0 to 2, not first."),
         ("/vt-inc bag.0", "“bag.0” is not a number."),
         ("/vt-inc bag.1", "“bag.1” is not a number."),
         ("/vt-set hp 18446744073709551616", "too large to be kept exactly"),

@@ -110,7 +110,7 @@ def test_who_edits_a_value_sees_that_it_is_changed_elsewhere_meanwhile(
 
     panel.edit("hp", "49")
 
-    second.row("hp").get_by_text("It was changed meanwhile, and is 49 now.").wait_for()
+    second.row("hp").get_by_text("The value was changed elsewhere and is 49 now.").wait_for()
     assert second.row("hp").locator("input").input_value() == "48"
     second.row("hp").locator(".vt-primary").click()
     second.shows("hp", "48")
@@ -174,7 +174,7 @@ def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
     stale = second.element.locator(".vt-notice-stale")
     stale.wait_for()
     assert notices(second, "stale") == [
-        "This chat went on in another tab. The values are those of there."
+        "This chat continued in another tab. The values shown are those of the other tab."
     ]
     second.screenshot("stale")
     stale.get_by_text("Reload").click()
@@ -192,7 +192,7 @@ def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
     assert notices(panel, "stale") == []
 
     # And means it.
-    stale.get_by_text("Go on here").click()
+    stale.get_by_text("Continue here").click()
     stale.wait_for(state="detached")
     second.shows("hp", "45")
     panel.shows("hp", "45")

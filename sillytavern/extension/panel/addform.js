@@ -1,11 +1,11 @@
 /**
- * The form that adds a value to the chat, or to somebody in it.
+ * The form that adds a value to the chat or to one of its characters.
  */
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
 import { isKey } from '../values/paths.js';
-import { PERSON, charactersHere } from '../values/tracker.js';
+import { BY_PLAYER, charactersInChat } from '../values/tracker.js';
 import { ValueInput, withKeys } from './editor.js';
 
 const LONGEST_NAME = 1024;
@@ -51,23 +51,23 @@ export class AddForm {
         name.focus();
     }
 
-    /** Who is in the chat: its characters, and who bears values in it already. */
+    /** Return the names of the chat's characters and of all instances with values. */
     #others() {
-        const bearers = this.tracker.bearers.filter(({ id }) => id !== null).map(({ names }) => names[0]);
-        return [...new Set([...charactersHere().map(({ name }) => name), ...bearers])];
+        const owners = this.tracker.owners.filter(({ id }) => id !== null).map(({ names }) => names[0]);
+        return [...new Set([...charactersInChat().map(({ name }) => name), ...owners])];
     }
 
     /**
      * @param {string} whom
      * @param {string} key
      * @param {any} value
-     * @returns {Promise<string>} what is wrong, if something is
+     * @returns {Promise<string>} the problem; empty if there is none
      */
     async #add(whom, key, value) {
         if (!isKey(key)) return say('nameNeeded');
         const row = whom ? await this.tracker.instanceOf(whom) : this.tracker.chat;
         if (Object.hasOwn(row.state, key)) return say('nameTaken');
-        await row.set(key, value, PERSON);
+        await row.set(key, value, BY_PLAYER);
         return '';
     }
 }

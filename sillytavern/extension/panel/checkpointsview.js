@@ -1,10 +1,10 @@
 /**
- * Checkpoints of the open chat: made as of a message, restored after a look at what would change,
- * or taken as the start of a new chat.
+ * Checkpoints of the open chat: create one as of a message, restore one after a preview, or start a
+ * new chat from one.
  */
 
 import { exactText } from '../client/valuetracker.js';
-import { iconButton, make, moment, place, textButton } from '../dom.js';
+import { iconButton, make, moment, setChildren, textButton } from '../dom.js';
 import { say } from '../strings.js';
 import { createCheckpoint } from '../values/tracker.js';
 import { withKeys } from './editor.js';
@@ -13,9 +13,9 @@ import { RestorePreview } from './restorepreview.js';
 
 const OFFERED_MESSAGES = 50;
 const LONGEST_EXCERPT = 40;
-/** Changes of one moment are looked at once. */
+/** Changes within this time refresh the previews once. */
 const SOON_MS = 200;
-/** SillyTavern's branches. */
+/** SillyTavern's module that creates branches. */
 const BOOKMARKS = '/scripts/bookmarks.js';
 
 export class CheckpointsView {
@@ -23,7 +23,7 @@ export class CheckpointsView {
     #chat = null;
     #loads = 0;
     #picked = '';
-    /** By all that is shown of them: what stays the same keeps its preview. @type {Map<string, {element: any, preview: RestorePreview}>} */
+    /** By their visible content: an unchanged item keeps its preview. @type {Map<string, {element: any, preview: RestorePreview}>} */
     #items = new Map();
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     #refreshing = undefined;
@@ -53,14 +53,14 @@ export class CheckpointsView {
         });
     }
 
-    /** Nothing of a chat that is being left can be clicked any more. */
+    /** Remove all items, so that none of a chat that is being closed can be clicked. */
     clear() {
         this.#chat = null;
         this.#loads += 1;
         this.#items.clear();
         this.name.value = '';
         this.#complain('');
-        place(this.list, []);
+        setChildren(this.list, []);
     }
 
     /** @param {any} chat the open one, or null */
@@ -76,16 +76,16 @@ export class CheckpointsView {
         this.notice.textContent = chat?.away ? say('checkpointsAway') : '';
         this.#loads += 1;
         if (away) {
-            place(this.list, []);
+            setChildren(this.list, []);
             return;
         }
         this.#offerMessages();
         const load = this.#loads;
         const list = (await chat.checkpoints.list()).reverse();
-        // Somebody has asked again meanwhile, and knows better.
+        // A newer load has started.
         if (load !== this.#loads) return;
         this.notice.textContent = list.length ? '' : say('checkpointNone');
-        place(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
+        setChildren(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
     }
 
     #offerMessages() {
@@ -94,7 +94,7 @@ export class CheckpointsView {
         const options = chat.slice(first).map((/** @type {any} */ { name, mes }, /** @type {number} */ offset) => make('option', { value: first + offset },
             say('checkpointMessage', { index: first + offset, name, text: excerpt(mes) }))).reverse();
         if (options.length) this.message.replaceChildren(...options);
-        // The last message, unless somebody has picked another that is still there.
+        // The last message, unless the player has picked another one that still exists.
         this.message.value = this.#picked;
         if (this.message.selectedIndex < 0) {
             this.#picked = '';
@@ -144,7 +144,7 @@ export class CheckpointsView {
      */
     #make(checkpoint, index) {
         const { name, status, messageId, createdAt } = checkpoint;
-        const place = !messageId ? '' : index < 0 ? say('checkpointGone') : say('checkpointAsOf', { index });
+        const where = !messageId ? '' : index < 0 ? say('checkpointMessageDeleted') : say('checkpointAsOf', { index });
         const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
         const preview = new RestorePreview({
             name, chat: this.#chat, tracker: this.tracker,
@@ -157,7 +157,7 @@ export class CheckpointsView {
         const element = make('div', { class: 'vt-checkpoint', 'data-name': name },
             make('div', { class: 'vt-checkpoint-head' },
                 make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
-                    make('small', { class: 'vt-faint' }, [ready ? place : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
+                    make('small', { class: 'vt-faint' }, [ready ? where : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
                 ready ? iconButton('fa-clock-rotate-left', say('restore'), () => preview.toggle(), 'vt-restore') : null,
                 ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(checkpoint), 'vt-branch') : null,
                 removal.button),
@@ -170,7 +170,7 @@ export class CheckpointsView {
         const chat = this.#chat;
         const index = chat.messageIndex(messageId);
         if (index < 0) {
-            this.#complain(say('branchGone'));
+            this.#complain(say('branchNoMessage'));
             return;
         }
         const end = chat.branches.beginNextWith(name);
@@ -183,7 +183,7 @@ export class CheckpointsView {
 }
 
 /**
- * SillyTavern makes the chat; its message shows the swipe of the checkpoint, if that is still there.
+ * Let SillyTavern create the branch. Its last message shows the swipe of the checkpoint, if that still exists.
  *
  * @param {number} index
  * @param {number} swipe
@@ -191,7 +191,7 @@ export class CheckpointsView {
 async function makeBranch(index, swipe) {
     const { chat, executeSlashCommandsWithOptions } = SillyTavern.getContext();
     const another = swipe >= 0 && swipe !== (chat[index].swipe_id ?? 0);
-    // No command takes a swipe. Older versions of SillyTavern have no way at all, and show that of now.
+    // No slash command takes a swipe. Older versions of SillyTavern cannot choose one and show the current swipe.
     const { branchChat } = another ? await import(BOOKMARKS).catch(() => ({})) : {};
     if (branchChat) await branchChat(index, { swipeId: swipe });
     else await executeSlashCommandsWithOptions(`/branch-create ${index}`);
@@ -199,7 +199,7 @@ async function makeBranch(index, swipe) {
 
 /** @param {string} text */
 function excerpt(text) {
-    // Calls of functions are told in HTML: nobody wants to read its tags. What is parsed so is never shown, nor run.
+    // Messages about function calls are HTML: strip the tags. Text parsed this way is neither shown nor run.
     const { textContent } = new DOMParser().parseFromString(String(text ?? ''), 'text/html').body;
     const line = (textContent ?? '').replace(/\s+/g, ' ').trim();
     return line.length > LONGEST_EXCERPT ? `${line.slice(0, LONGEST_EXCERPT)}…` : line;

@@ -1,5 +1,5 @@
 /**
- * A list of values that were one thing and are another.
+ * A list of changed values: before and after.
  */
 
 import { make } from '../dom.js';

@@ -1,5 +1,5 @@
 /**
- * The form in which a value is edited: its kind, and an input that fits it.
+ * The form to edit a value: its kind, and an input for that kind.
  */
 
 import { make, textButton } from '../dom.js';
@@ -11,15 +11,15 @@ import { asInput, kindOf, read } from '../values/typed.js';
 /** @type {Array<[Kind, any]>} */
 const KINDS = [['auto', 'kindAuto'], ['text', 'kindText'], ['number', 'kindNumber'], ['switch', 'kindSwitch'], ['json', 'kindJson'], ['nothing', 'kindNothing']];
 
-/** How many characters a line has, about. */
+/** About how many characters fit on a line. */
 const LINE = 34;
 const MOST_LINES = 10;
 
-/** An input for a value of any kind; what was typed is kept when the kind changes. */
+/** An input for a value of any kind; the typed text stays when the kind changes. */
 export class ValueInput {
     /**
      * @param {any} value
-     * @param {Kind} [kind] `auto` finds out by itself, for values that are new
+     * @param {Kind} [kind] `auto`: find the kind from the text, for new values
      */
     constructor(value, kind = kindOf(value)) {
         /** @type {Kind} */
@@ -67,7 +67,7 @@ export class ValueInput {
         this.#input.select?.();
     }
 
-    /** Tells what is wrong, or gives the value. @returns {{value: any}|null} */
+    /** Return the value, or show the problem and return null. @returns {{value: any}|null} */
     take() {
         const found = read(this.kind, this.kind === 'nothing' ? '' : this.#input.value);
         if ('value' in found) {
@@ -79,21 +79,21 @@ export class ValueInput {
     }
 
     /** @param {string} text */
-    tell(text) {
+    showMessage(text) {
         this.problem.textContent = text;
         this.problem.hidden = !text;
     }
 
     /** @param {string} problem */
     complain(problem) {
-        this.tell(problem);
+        this.showMessage(problem);
         this.#input.classList.toggle('vt-wrong', Boolean(problem));
         if (problem) this.#input.focus();
     }
 }
 
 /**
- * Saves on Enter (with Shift or Ctrl held in a text of several lines), leaves on Escape.
+ * Save on Enter (Ctrl+Enter in a text of several lines), leave on Escape.
  *
  * @param {any} form
  * @param {() => void} save
@@ -101,7 +101,7 @@ export class ValueInput {
  */
 export function withKeys(form, save, leave) {
     form.addEventListener('keydown', (/** @type {KeyboardEvent} */ event) => {
-        // SillyTavern listens for keys of its own: arrows swipe, Escape stops.
+        // SillyTavern has its own keys: arrows swipe, Escape stops.
         event.stopPropagation();
         if (event.isComposing) return;
         const target = /** @type {any} */ (event.target);

@@ -1,5 +1,5 @@
 /**
- * The history of the open chat, read once for all values, and the line of a number.
+ * The history of the open chat, read once for all values, and the line chart of a number.
  */
 
 import { drawn } from '../dom.js';
@@ -25,14 +25,14 @@ export class Lines {
         this.#byValue = new Map();
         for (const item of this.items) {
             if (item.space) continue;
-            const place = JSON.stringify([item.instanceId, item.key]);
-            if (!this.#byValue.has(place)) this.#byValue.set(place, []);
-            this.#byValue.get(place)?.push(item);
+            const id = JSON.stringify([item.instanceId, item.key]);
+            if (!this.#byValue.has(id)) this.#byValue.set(id, []);
+            this.#byValue.get(id)?.push(item);
         }
     }
 
     /**
-     * What was done to a value, newest first.
+     * Return the changes of a value, newest first.
      *
      * @param {string|null} instanceId
      * @param {string} key
@@ -43,7 +43,7 @@ export class Lines {
     }
 
     /**
-     * The numbers that the visible story has given a value, oldest first.
+     * Return the numbers of a value along the visible story, oldest first.
      *
      * @param {string|null} instanceId
      * @param {string} key
@@ -53,7 +53,7 @@ export class Lines {
     numbers(instanceId, key, now) {
         const items = this.of(instanceId, key).filter(({ live, after }) => live && isNumber(after)).reverse();
         const numbers = items.map(({ after }) => after);
-        // Where the story was counted again, the last one is another now.
+        // After reconciling, the current number may differ from the last one in the history.
         if (isNumber(now) && numbers.at(-1) !== now) numbers.push(now);
         return numbers.slice(-POINTS);
     }

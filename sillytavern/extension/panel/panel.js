@@ -1,6 +1,6 @@
 /**
- * The panel beside the chat. It draws what the tracker has, soon after something has changed and
- * only while it is open.
+ * The panel beside the chat. It draws the tracker's values shortly after each change, and only while
+ * it is open.
  */
 
 import { make } from '../dom.js';
@@ -14,13 +14,13 @@ import { Lines } from './lines.js';
 import { Notices, showStatus } from './status.js';
 import { ValuesView, groupsOf } from './valuesview.js';
 
-/** Changes of one moment are drawn once. */
+/** Changes within this time are drawn together. */
 const SOON_MS = 60;
 const HISTORY_MS = 300;
-/** As many as are seen at a glance need no search. */
+/** With at most this many values the search is hidden. */
 const GLANCE = 12;
 /** How often the values of another extension are read while they are shown. */
-const LOOK_MS = 4000;
+const POLL_MS = 4000;
 const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', regenerate: 'lastRegenerate', restore: 'lastRestore' };
 
 export class Panel {
@@ -31,14 +31,14 @@ export class Panel {
     #reading = null;
     /** @type {ReturnType<typeof setTimeout>|null} */
     #listing = null;
-    /** The extension that is looked at; the empty one is this. */
+    /** The extension whose values are shown; empty: this one. */
     #whose = '';
     /** @type {string|null} */
     #drawnChat = null;
-    /** Whose values, of which chat, the other rows are. */
-    #seen = '';
+    /** The extension and chat of the rows in `others`. */
+    #shownOther = '';
     /** @type {ReturnType<typeof setTimeout>|undefined} */
-    #looking = undefined;
+    #polling = undefined;
 
     /**
      * @param {import('../values/tracker.js').Tracker} tracker
@@ -68,13 +68,13 @@ export class Panel {
         part('vt-close').addEventListener('click', () => setOpen(false));
         this.search = part('vt-search');
         this.search.addEventListener('input', () => this.#search());
-        // SillyTavern listens for keys of its own: arrows swipe, Enter clicks once more.
+        // SillyTavern has its own keys: arrows swipe, Enter clicks again.
         element.addEventListener('keydown', (event) => event.stopPropagation());
         this.whose.addEventListener('change', () => {
             this.#whose = this.whose.value;
             this.#drawSoon();
         });
-        tracker.on('chat', () => this.#anew());
+        tracker.on('chat', () => this.#reload());
         tracker.on('change', () => {
             this.#drawSoon();
             this.#readSoon();
@@ -85,10 +85,10 @@ export class Panel {
         });
         tracker.on('checkpoints', () => this.#listSoon());
         tracker.on('saved', () => this.#readSoon());
-        tracker.on('status', () => this.#anew());
-        tracker.on('moved', () => this.#anew());
+        tracker.on('status', () => this.#reload());
+        tracker.on('moved', () => this.#reload());
         const { eventSource, eventTypes } = SillyTavern.getContext();
-        // The open chat is no longer the one that is drawn.
+        // The panel still shows the chat that was open before.
         eventSource.on(eventTypes.CHAT_CHANGED, () => {
             this.checkpoints.clear();
             this.#drawSoon();
@@ -100,19 +100,19 @@ export class Panel {
     #show() {
         const opened = this.element.hidden && isOpen();
         this.element.hidden = !isOpen();
-        // The chat makes room for it.
+        // The style moves the chat aside.
         document.body.classList.toggle('vt-beside', isOpen());
-        if (opened) this.#anew();
+        if (opened) this.#reload();
         else this.#drawSoon();
     }
 
-    /** Another chat, or a server that is there again: everything is read anew. */
-    #anew() {
+    /** Read everything again, for another chat or after the server is back. */
+    #reload() {
         if (this.element.hidden) return;
         this.#drawSoon();
         this.#readSoon(0);
         this.#listSoon(0);
-        if (this.tracker.status === 'online') this.#offerOthers().catch(calm);
+        if (this.tracker.status === 'online') this.#offerOthers().catch(ignore);
     }
 
     async #offerOthers() {
@@ -128,7 +128,7 @@ export class Panel {
         if (this.element.hidden || this.#drawing !== null) return;
         this.#drawing = setTimeout(() => {
             this.#drawing = null;
-            this.#draw().catch(calm);
+            this.#draw().catch(ignore);
         }, SOON_MS);
     }
 
@@ -142,7 +142,7 @@ export class Panel {
                 await this.#lines.load(chat);
                 if (chat && chat === this.tracker.chat) this.lastStep.recall(this.#lines.items);
             } catch (error) {
-                calm(error);
+                ignore(error);
             }
             this.#drawSoon();
         }, after);
@@ -153,7 +153,7 @@ export class Panel {
         if (this.element.hidden || this.#listing !== null) return;
         this.#listing = setTimeout(() => {
             this.#listing = null;
-            this.checkpoints.load(this.tracker.chat).catch(calm);
+            this.checkpoints.load(this.tracker.chat).catch(ignore);
         }, after);
     }
 
@@ -171,19 +171,19 @@ export class Panel {
         this.other.hidden = !others;
         if (!chat) {
             this.search.hidden = true;
-            this.#tell('noChat');
+            this.#showEmpty('noChat');
         } else if (others) {
             const whose = this.#whose;
             const { data, instances } = await readOther(vt, whose, chat.id);
             if (whose !== this.#whose || chat !== this.tracker.chat) return;
             const seen = JSON.stringify([whose, chat.id]);
-            if (seen !== this.#seen) this.others.clear();
-            this.#seen = seen;
+            if (seen !== this.#shownOther) this.others.clear();
+            this.#shownOther = seen;
             this.others.update(groupsOf(data, instances));
             this.#search();
-            // Nobody tells of what others write.
-            clearTimeout(this.#looking);
-            this.#looking = setTimeout(() => this.#drawSoon(), LOOK_MS);
+            // There is no event for other extensions' writes: poll.
+            clearTimeout(this.#polling);
+            this.#polling = setTimeout(() => this.#drawSoon(), POLL_MS);
         } else {
             const { data, instances } = chat.snapshot();
             this.values.update(groupsOf(data, instances));
@@ -192,21 +192,21 @@ export class Panel {
         }
     }
 
-    /** Shows what is sought, and says why there is nothing. */
+    /** Apply the search, and say why the list is empty. */
     #search() {
         const view = this.#whose ? this.others : this.values;
         view.search(this.search.value);
         this.search.hidden = view.count <= GLANCE && !this.search.value;
         const { chat } = this.tracker;
-        // A server that was away from the beginning has never told what it has.
-        if (chat?.away && chat.opened === null && !this.#whose) this.#tell('valuesAway');
-        else if (view.found > 0) this.#tell(null);
-        else if (view.count > 0) this.#tell('searchNone');
-        else this.#tell(this.#whose ? 'noValuesOther' : 'noValues');
+        // The server was away from the start: its values are not known.
+        if (chat?.away && chat.opened === null && !this.#whose) this.#showEmpty('valuesAway');
+        else if (view.found > 0) this.#showEmpty(null);
+        else if (view.count > 0) this.#showEmpty('searchNone');
+        else this.#showEmpty(this.#whose ? 'noValuesOther' : 'noValues');
     }
 
     /** @param {'noChat'|'valuesAway'|'searchNone'|'noValuesOther'|'noValues'|null} what */
-    #tell(what) {
+    #showEmpty(what) {
         this.empty.textContent = what ? say(what) : '';
         this.empty.hidden = !what;
     }
@@ -225,7 +225,7 @@ export class Panel {
     }
 }
 
-/** The status tells; a chat that was left meanwhile is nobody's concern. @param {unknown} error */
-function calm(error) {
+/** Ignore a failure: the status shows that the server is away, or the chat is no longer open. @param {unknown} error */
+function ignore(error) {
     console.debug('[ValueTracker]', error);
 }

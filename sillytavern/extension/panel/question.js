@@ -1,5 +1,5 @@
 /**
- * A button that asks before it does what cannot be taken back.
+ * A button that asks for confirmation before an action that cannot be undone.
  */
 
 import { iconButton, make, textButton } from '../dom.js';
@@ -11,9 +11,9 @@ export class Question {
      * @param {string} about.icon
      * @param {string} about.title of the button
      * @param {string} about.question
-     * @param {string} about.answer that does it
+     * @param {string} about.answer the label of the button that confirms
      * @param {() => unknown} about.act
-     * @param {string} [about.name] a further class of the button
+     * @param {string} [about.name] another class of the button
      */
     constructor({ icon, title, question, answer, act, name }) {
         this.button = iconButton(icon, title, () => this.#ask(), name);

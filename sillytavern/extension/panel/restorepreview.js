@@ -1,6 +1,6 @@
 /**
- * What restoring a checkpoint would change, to look at before it is done. It is read anew while it
- * is open and values change.
+ * A preview of the changes that restoring a checkpoint would make. While it is open, it is read again
+ * after each change of a value.
  */
 
 import { make, textButton } from '../dom.js';
@@ -46,14 +46,14 @@ export class RestorePreview {
         if (this.#open) this.element.scrollIntoView({ block: 'nearest' });
     }
 
-    /** Shows what it would change by now, if somebody looks. */
+    /** Read the preview again if it is open. */
     async refresh() {
         if (!this.#open) return;
         const { name, chat } = this;
         this.#reads += 1;
         const read = this.#reads;
         try {
-            // What is then and what is now: restoring goes the other way.
+            // The diff goes from the checkpoint to now; restoring goes the other way.
             const differences = (await chat.checkpoints.diff(name)).filter((/** @type {any} */ one) => !one.space);
             const report = await chat.checkpoints.restore(name, { dryRun: true });
             if (read !== this.#reads || !this.#open) return;

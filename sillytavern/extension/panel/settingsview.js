@@ -1,5 +1,5 @@
 /**
- * The settings, among those of SillyTavern's other extensions.
+ * The settings form, among those of SillyTavern's other extensions.
  */
 
 import { change, onSettings, setOpen, settings } from '../settings.js';
@@ -36,7 +36,7 @@ export function showSettings(tracker, element) {
         part('vt-macro-note').hidden = macrosWork();
     };
     onSettings(update);
-    // SillyTavern's own settings may be others by now.
+    // SillyTavern's own settings may have changed.
     element.addEventListener('pointerover', showNote);
     update();
 }

@@ -1,13 +1,13 @@
 /**
- * How the connection is, where it is shown, and what a person should know meanwhile.
+ * The status of the connection, and notices for the player.
  */
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
-import { PERSON } from '../values/tracker.js';
+import { BY_PLAYER } from '../values/tracker.js';
 import { valueShown } from './valueshown.js';
 
-/** How long good news stays. */
+/** How long a passing notice is shown. */
 const NEWS_MS = 6000;
 
 /**
@@ -25,7 +25,7 @@ export function showStatus(tracker, element) {
     update();
 }
 
-/** What stands above the values until it is dealt with. One of each kind; of conflicts, one for each value. */
+/** Notices above the values: one of each kind; conflicts: one for each value. */
 export class Notices {
     /** @type {Map<string, any>} */
     #shown = new Map();
@@ -71,7 +71,7 @@ export class Notices {
             say(kept === 'mine' ? 'conflictNotice' : 'conflictLost', { key: this.tracker.reference(instanceId, key), other: plain(other), now: plain(now) }),
             textButton(say('useOther', { value: plain(other) }), () => {
                 this.#drop(kind);
-                use(other, PERSON);
+                use(other, BY_PLAYER);
             }),
         ], false, true);
     }
@@ -79,7 +79,7 @@ export class Notices {
     /**
      * @param {string} kind
      * @param {Array<Node|string>} content
-     * @param {boolean} [passing] goes by itself
+     * @param {boolean} [passing] disappears by itself
      * @param {boolean} [closable]
      */
     #show(kind, content, passing = false, closable = false) {

@@ -1,13 +1,12 @@
 /**
- * What is behind the name of a value: all of it, whether the model is told, its macro, its history.
+ * The details of a value: its full text, the prompt setting, its macro, its history.
  *
- * It is drawn once and then kept up to date, so that a question which is being asked and whatever
- * has the focus stay.
+ * The elements are created once and then updated, so that an open question and the focus stay.
  */
 
 import { exactText } from '../client/valuetracker.js';
 import { make, moment } from '../dom.js';
-import { isTold, settings, tell } from '../settings.js';
+import { isInPrompt, setInPrompt, settings } from '../settings.js';
 import { say } from '../strings.js';
 import { macrosWork } from '../tavern/macros.js';
 import { asText, kindOf } from '../values/typed.js';
@@ -15,7 +14,7 @@ import { Question } from './question.js';
 import { valueShown } from './valueshown.js';
 
 const SHOWN_HISTORY = 12;
-/** What is longer is not seen whole in its row. */
+/** A longer text is cut off in its row. */
 const SHORT = 30;
 
 export class ValueDetails {
@@ -27,8 +26,8 @@ export class ValueDetails {
         this.shown = shown;
         this.row = row;
         this.full = make('pre', { class: 'vt-full' });
-        this.told = make('input', { type: 'checkbox', onchange: () => tell(row.reference, this.told.checked) });
-        this.label = make('label', { class: 'checkbox_label' }, this.told, make('span', {}, say('tellModel')));
+        this.inPrompt = make('input', { type: 'checkbox', onchange: () => setInPrompt(row.reference, this.inPrompt.checked) });
+        this.label = make('label', { class: 'checkbox_label' }, this.inPrompt, make('span', {}, say('includeInPrompt')));
         this.removal = new Question({
             icon: 'fa-trash-can', title: say('removeValue'), question: say('removeSure', { key: row.key }), answer: say('remove'), act: () => row.remove(),
         });
@@ -51,9 +50,9 @@ export class ValueDetails {
         if (this.full.textContent !== full) this.full.textContent = full;
         const { reference } = this.row;
         const all = settings().inject === 'all';
-        this.told.disabled = all;
-        this.told.checked = isTold(reference);
-        this.label.title = all ? say('toldAll') : '';
+        this.inPrompt.disabled = all;
+        this.inPrompt.checked = isInPrompt(reference);
+        this.label.title = all ? say('allInPrompt') : '';
         this.code.textContent = `{{vt::${reference}}}`;
         this.macrosOff.hidden = macrosWork();
         const items = this.shown.lines?.of(this.row.instanceId, this.row.key).slice(0, SHOWN_HISTORY) ?? [];
@@ -71,7 +70,7 @@ export class ValueDetails {
 
     /** @param {import('./lines.js').Item} item */
     #who({ actor, anchor, live, op }) {
-        if (!live) return say('tookBack');
+        if (!live) return say('undone');
         if (op === 'restore') return say('byRestore');
         if (actor === 'user') return say('byYou');
         if (!anchor) return say('byExtension');

@@ -1,14 +1,14 @@
 /**
- * One value: its name, what it is, the line of its numbers; and behind it, the details.
+ * One value: its name, the line of its numbers, the value; and the details when it is opened.
  *
- * Its elements stay the same while it is there: whatever has the focus keeps it.
+ * The elements are reused as long as the value exists, so the focus stays.
  */
 
 import { exactText } from '../client/valuetracker.js';
-import { make, place } from '../dom.js';
-import { isTold } from '../settings.js';
+import { make, setChildren } from '../dom.js';
+import { isInPrompt } from '../settings.js';
 import { say } from '../strings.js';
-import { PERSON } from '../values/tracker.js';
+import { BY_PLAYER } from '../values/tracker.js';
 import { kindOf } from '../values/typed.js';
 import { editor } from './editor.js';
 import { sparkline } from './lines.js';
@@ -25,9 +25,9 @@ import { valueShown } from './valueshown.js';
 
 export class ValueRow {
     #value;
-    /** What the value was when the editor last said so, and its input. @type {{text: string, form: any, input: import('./editor.js').ValueInput}|null} */
+    /** While editing: the value that the player knows, and the form. @type {{text: string, form: any, input: import('./editor.js').ValueInput}|null} */
     #edited = null;
-    /** Behind the name, while it is open. @type {ValueDetails|null} */
+    /** The details, while the row is open. @type {ValueDetails|null} */
     #details = null;
 
     /**
@@ -42,9 +42,9 @@ export class ValueRow {
         this.key = key;
         this.#value = value;
         this.caret = make('i', { class: 'fa-solid fa-fw fa-caret-right', 'aria-hidden': 'true' });
-        this.told = make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('toldModel') });
+        this.inPrompt = make('i', { class: 'fa-solid fa-comment-dots vt-told', title: say('includedInPrompt') });
         this.name = make('button', { type: 'button', class: 'vt-key', title: key, onclick: () => this.#toggle() },
-            this.caret, make('span', {}, key), this.told);
+            this.caret, make('span', {}, key), this.inPrompt);
         this.line = make('span', { class: 'vt-line' });
         this.cell = shown.editable
             ? make('button', { type: 'button', class: 'vt-cell', title: say('edit'), 'aria-label': `${say('edit')}: ${key}`, onclick: () => this.edit() })
@@ -54,24 +54,24 @@ export class ValueRow {
         this.#draw();
     }
 
-    /** Whether somebody is typing in it. */
+    /** True while the value is being edited. */
     get isBusy() {
         return this.#edited !== null;
     }
 
-    /** Whether it is open, or being edited. */
+    /** True while the row is open or being edited. */
     get isOpen() {
         return this.isBusy || this.#details !== null;
     }
 
-    /** @param {any} value undefined is one that is gone */
+    /** @param {any} value undefined: it was removed */
     update(value) {
         this.#value = value;
         this.#draw();
         this.#warn(value);
     }
 
-    /** What it is called in macros. */
+    /** The name of the value in macros. */
     get reference() {
         return this.shown.tracker.reference(this.instanceId, this.key);
     }
@@ -85,12 +85,12 @@ export class ValueRow {
         this.name.setAttribute('aria-expanded', String(open));
         this.caret.classList.toggle('fa-caret-down', open);
         this.caret.classList.toggle('fa-caret-right', !open);
-        this.told.hidden = !editable || !isTold(this.reference);
+        this.inPrompt.hidden = !editable || !isInPrompt(this.reference);
         const numbers = kindOf(value) === 'number' && lines ? lines.numbers(this.instanceId, this.key, value) : [];
         this.line.replaceChildren(...(new Set(numbers).size > 1 ? [sparkline(numbers)] : []));
         this.cell.replaceChildren(valueShown(value));
         this.#details?.update(value);
-        place(this.body, this.#edited ? [this.#edited.form] : this.#details?.elements ?? []);
+        setChildren(this.body, this.#edited ? [this.#edited.form] : this.#details?.elements ?? []);
     }
 
     #toggle() {
@@ -103,9 +103,9 @@ export class ValueRow {
     edit() {
         if (!this.#edited) {
             const { form, input } = editor(this.#value, async (value) => {
-                // What came in this very moment was not seen yet.
+                // The value may have changed a moment ago: show that before saving.
                 if (this.#warn(this.#now)) return;
-                await this.#row.set(this.key, value, PERSON);
+                await this.#row.set(this.key, value, BY_PLAYER);
                 this.#leave();
             }, () => this.#leave());
             this.#edited = { text: exactText(this.#value), form, input };
@@ -115,7 +115,7 @@ export class ValueRow {
     }
 
     /**
-     * Tells who is editing that the value is another than it was.
+     * Warn a player who is editing that the value has changed.
      *
      * @param {any} value
      * @returns {boolean}
@@ -124,7 +124,7 @@ export class ValueRow {
         const text = exactText(value);
         if (!this.#edited || this.#edited.text === text) return false;
         this.#edited.text = text;
-        this.#edited.input.tell(value === undefined ? say('goneMeanwhile') : say('changedMeanwhile', { value: valueShown(value).textContent }));
+        this.#edited.input.showMessage(value === undefined ? say('removedMeanwhile') : say('changedMeanwhile', { value: valueShown(value).textContent }));
         return true;
     }
 
@@ -133,12 +133,12 @@ export class ValueRow {
         this.#edited = null;
         this.#draw();
         if (focused) this.cell.focus();
-        // It may be gone by now.
+        // The value may have been removed: redraw the list.
         this.shown.redraw();
     }
 
     remove() {
-        return this.#row.remove(this.key, PERSON).catch(() => {});
+        return this.#row.remove(this.key, BY_PLAYER).catch(() => {});
     }
 
     get #row() {

@@ -1,20 +1,20 @@
 /**
- * The values of a chat: its own, then those of its instances, by character.
+ * The values of a chat: its own, then those of its instances, grouped by character.
  *
- * Where there are many, each group shows its first ones until it is asked for all of them, and a
- * search shows those that match.
+ * If there are many, each group shows its first values and a button for the rest. A search shows the
+ * values that match.
  */
 
-import { make, place, textButton } from '../dom.js';
+import { make, setChildren, textButton } from '../dom.js';
 import { say } from '../strings.js';
 import { characterName } from '../values/tracker.js';
 import { asText } from '../values/typed.js';
 import { ValueRow } from './valuerow.js';
 
-/** More than this is many; then so many are shown, of all groups together. */
+/** With more than MANY values, all groups together show about SHOWN of them. */
 const MANY = 20;
 const SHOWN = 12;
-/** A group shows at least so many, and hides no fewer. */
+/** A group shows at least this many values, and hides at least this many. */
 const FEWEST = 3;
 
 /**
@@ -26,39 +26,39 @@ const FEWEST = 3;
  * @property {Record<string, any>} data
  */
 
-/** @typedef {{element: any, title: any, caret: any, name: any, list: any, more: any, folded: boolean, all: boolean}} Shelf */
+/** @typedef {{element: any, title: any, caret: any, name: any, list: any, more: any, folded: boolean, all: boolean}} GroupView */
 
 export class ValuesView {
     /** @type {Map<string, ValueRow>} */
     #rows = new Map();
-    /** @type {Map<string|null, Shelf>} */
-    #shelves = new Map();
+    /** @type {Map<string|null, GroupView>} */
+    #groupViews = new Map();
     /** @type {Group[]} */
     #groups = [];
-    #sought = '';
+    #query = '';
 
     /** @param {import('./valuerow.js').Shown} shown */
     constructor(shown) {
         this.shown = shown;
         this.element = make('div', { class: 'vt-groups' });
-        /** How many values there are, and how many of them the search lets through. */
+        /** The number of values, and the number that match the search. */
         this.count = 0;
         this.found = 0;
     }
 
-    /** Forget all rows: another chat is shown. */
+    /** Remove all rows, for another chat. */
     clear() {
         this.#rows.clear();
-        this.#shelves.clear();
+        this.#groupViews.clear();
         this.#groups = [];
         this.element.replaceChildren();
     }
 
-    /** @param {string} text what a value is called, or says */
+    /** @param {string} text to find in names and values */
     search(text) {
-        const sought = text.trim().toLowerCase();
-        if (sought === this.#sought) return;
-        this.#sought = sought;
+        const query = text.trim().toLowerCase();
+        if (query === this.#query) return;
+        this.#query = query;
         this.update(this.#groups);
     }
 
@@ -71,29 +71,29 @@ export class ValuesView {
         const most = this.count > MANY ? Math.max(Math.floor(SHOWN / listed.length), FEWEST) : Infinity;
         const seen = new Set();
         const focused = [...this.#rows.values()].findIndex(({ element }) => element.contains(document.activeElement));
-        place(this.element, listed.map((group) => {
+        setChildren(this.element, listed.map((group) => {
             const { id, title, data, keys } = group;
-            const shelf = this.#shelf(id);
+            const view = this.#groupView(id);
             const rows = keys.map((key) => {
                 const name = JSON.stringify([id, key]);
                 seen.add(name);
                 return this.#row(name, id, key, Object.hasOwn(data, key) ? data[key] : undefined);
             });
-            shelf.name.textContent = title;
-            place(shelf.list, rows.map(({ element }) => element));
-            this.#thin(shelf, group, rows, most);
-            return shelf.element;
+            view.name.textContent = title;
+            setChildren(view.list, rows.map(({ element }) => element));
+            this.#limit(view, group, rows, most);
+            return view.element;
         }));
         for (const name of [...this.#rows.keys()]) if (!seen.has(name)) this.#rows.delete(name);
-        for (const id of [...this.#shelves.keys()]) if (!listed.some((group) => group.id === id)) this.#shelves.delete(id);
-        // Where a row was that is gone, the next one has the focus.
+        for (const id of [...this.#groupViews.keys()]) if (!listed.some((group) => group.id === id)) this.#groupViews.delete(id);
+        // If the focused row was removed, focus the next one.
         if (focused >= 0 && !this.element.contains(document.activeElement)) {
             [...this.#rows.values()].at(Math.min(focused, this.#rows.size - 1))?.name.focus();
         }
     }
 
     /**
-     * The groups with the keys they show. What somebody is editing stays, also when it is gone.
+     * Return the groups with the keys to show. A value that is being edited stays, even if it was removed.
      *
      * @param {Group[]} groups
      */
@@ -102,48 +102,48 @@ export class ValuesView {
         for (const { isBusy, instanceId, key } of this.#rows.values()) {
             if (!isBusy) continue;
             let group = listed.find(({ id }) => id === instanceId);
-            if (!group) listed.push(group = { id: instanceId, title: this.#shelf(instanceId).name.textContent, data: {}, keys: [] });
+            if (!group) listed.push(group = { id: instanceId, title: this.#groupView(instanceId).name.textContent, data: {}, keys: [] });
             if (!group.keys.includes(key)) group.keys.push(key);
         }
         return listed;
     }
 
     /**
-     * Hides what is not sought, and what is too much.
+     * Hide the rows that do not match the search, and those beyond the limit.
      *
-     * @param {Shelf} shelf
+     * @param {GroupView} view
      * @param {Group} group
      * @param {ValueRow[]} rows
      * @param {number} most
      */
-    #thin(shelf, { title, data }, rows, most) {
-        const sought = this.#sought;
-        const titled = title.toLowerCase().includes(sought);
-        const found = rows.filter(({ key, isBusy }) => isBusy || titled || key.toLowerCase().includes(sought)
-            || asText(data[key] ?? '').toLowerCase().includes(sought));
-        const cut = !sought && rows.length >= most + FEWEST;
-        const shown = new Set(cut && !shelf.all ? found.filter(({ isOpen }, index) => isOpen || index < most) : found);
+    #limit(view, { title, data }, rows, most) {
+        const query = this.#query;
+        const titled = title.toLowerCase().includes(query);
+        const found = rows.filter(({ key, isBusy }) => isBusy || titled || key.toLowerCase().includes(query)
+            || asText(data[key] ?? '').toLowerCase().includes(query));
+        const cut = !query && rows.length >= most + FEWEST;
+        const shown = new Set(cut && !view.all ? found.filter(({ isOpen }, index) => isOpen || index < most) : found);
         for (const row of rows) row.element.hidden = !shown.has(row);
         this.found += found.length;
-        const folded = shelf.folded && !sought;
-        shelf.element.hidden = found.length === 0;
-        shelf.list.hidden = folded;
-        shelf.more.hidden = !cut || folded;
-        shelf.more.textContent = shelf.all ? say('showFewer') : say('showAll', { count: rows.length });
-        shelf.title.setAttribute('aria-expanded', String(!folded));
-        shelf.caret.classList.toggle('fa-caret-down', !folded);
-        shelf.caret.classList.toggle('fa-caret-right', folded);
+        const folded = view.folded && !query;
+        view.element.hidden = found.length === 0;
+        view.list.hidden = folded;
+        view.more.hidden = !cut || folded;
+        view.more.textContent = view.all ? say('showFewer') : say('showAll', { count: rows.length });
+        view.title.setAttribute('aria-expanded', String(!folded));
+        view.caret.classList.toggle('fa-caret-down', !folded);
+        view.caret.classList.toggle('fa-caret-right', folded);
     }
 
     /**
      * @param {string|null} id
-     * @returns {Shelf}
+     * @returns {GroupView}
      */
-    #shelf(id) {
-        const known = this.#shelves.get(id);
+    #groupView(id) {
+        const known = this.#groupViews.get(id);
         if (known) return known;
         const turn = (/** @type {'folded'|'all'} */ what) => {
-            shelf[what] = !shelf[what];
+            view[what] = !view[what];
             this.update(this.#groups);
         };
         const caret = make('i', { class: 'fa-solid fa-fw', 'aria-hidden': 'true' });
@@ -152,10 +152,10 @@ export class ValuesView {
         const list = make('div', { class: 'vt-rows' });
         const more = textButton('', () => turn('all'), { class: 'vt-more' });
         const element = make('section', { class: 'vt-group' }, make('h4', { class: 'vt-group-title' }, title), list, more);
-        /** @type {Shelf} */
-        const shelf = { element, title, caret, name, list, more, folded: false, all: false };
-        this.#shelves.set(id, shelf);
-        return shelf;
+        /** @type {GroupView} */
+        const view = { element, title, caret, name, list, more, folded: false, all: false };
+        this.#groupViews.set(id, view);
+        return view;
     }
 
     /**
@@ -177,7 +177,7 @@ export class ValuesView {
 }
 
 /**
- * The groups of a whole state, the chat's own first; instances of one character stand together.
+ * Return the groups of a state: the chat's own values first, then the instances, those of one character together.
  *
  * @param {Record<string, any>} data
  * @param {Array<{instance: {id: string, name: string|null, characterId: string}, data: Record<string, any>}>} instances

@@ -1,20 +1,20 @@
 /**
  * Slash commands: /vt-get, /vt-set, /vt-inc, /vt-checkpoint, /vt-restore.
  *
- * What a command does is a person's edit, unless it is told to follow the last message.
+ * The change of a command is a player's edit, unless `follow` anchors it to the last message.
  */
 
 import { exactText } from '../client/valuetracker.js';
 import { make } from '../dom.js';
 import { say } from '../strings.js';
 import { ABSENT, isKey, lookUp } from '../values/paths.js';
-import { PERSON, createCheckpoint } from '../values/tracker.js';
+import { BY_PLAYER, createCheckpoint } from '../values/tracker.js';
 import { asText, read } from '../values/typed.js';
 
 /** @typedef {import('../values/tracker.js').Tracker} Tracker */
 /** @typedef {Record<string, any>} Named */
 
-/** What stands in quotes at the beginning, and what is behind it. */
+/** A text in quotes at the beginning, and the text behind it. */
 const QUOTED = /^"((?:[^"\\]|\\.)*)"(?:\s+([^]*)|$)/;
 const YES = new Set(['true', 'on', '1', 'yes']);
 const NO = new Set(['', 'false', 'off', '0', 'no']);
@@ -72,7 +72,7 @@ export function registerCommands(tracker) {
  */
 function add(name, { help, example, returns, named, unnamed, run }) {
     const { SlashCommandParser, SlashCommand, SlashCommandArgument, SlashCommandNamedArgument } = SillyTavern.getContext();
-    // The list of commands shows it on one line, without the elements.
+    // The list of commands shows this text on one line, without the elements.
     const shown = make('div', {},
         make('div', {}, say(help)), ' ',
         make('div', {}, make('strong', {}, say('helpExample')), ' ', make('pre', {}, make('code', { class: 'language-stscript' }, example))));
@@ -88,24 +88,24 @@ function add(name, { help, example, returns, named, unnamed, run }) {
                 return '';
             }
         },
-        // Quotes tell text from numbers.
+        // Keep the quotes: they distinguish text from numbers.
         rawQuotes: true,
         namedArgumentList: named.map((one) => SlashCommandNamedArgument.fromProps(one)),
         unnamedArgumentList: unnamed.map((one) => SlashCommandArgument.fromProps(one)),
-        // SillyTavern takes HTML here: this is our own text, which the browser has escaped.
+        // SillyTavern expects HTML here. This is our own text, which the browser has escaped.
         helpString: shown.innerHTML,
         returns: say(returns),
     }));
 }
 
 /**
- * The names that are completed while somebody types.
+ * Return the names for completion while the player types.
  *
  * @param {Tracker} tracker
  */
 function offered(tracker) {
     const { SlashCommandEnumValue } = SillyTavern.getContext();
-    return tracker.bearers.flatMap(({ id, data }) => Object.keys(data).map((key) => new SlashCommandEnumValue(tracker.reference(id, key))));
+    return tracker.owners.flatMap(({ id, data }) => Object.keys(data).map((key) => new SlashCommandEnumValue(tracker.reference(id, key))));
 }
 
 /** @param {Tracker} tracker */
@@ -115,8 +115,8 @@ function openChat(tracker) {
 }
 
 /** @param {Named} named */
-function placeOf(named) {
-    return isTrue(named, 'follow') ? { anchor: SillyTavern.getContext().chat.length - 1 } : PERSON;
+function optionsOf(named) {
+    return isTrue(named, 'follow') ? { anchor: SillyTavern.getContext().chat.length - 1 } : BY_PLAYER;
 }
 
 /**
@@ -131,7 +131,7 @@ function isTrue(named, name) {
 }
 
 /**
- * Text without the quotes around it.
+ * Return a text without the quotes around it.
  *
  * @param {string} text
  */
@@ -140,18 +140,18 @@ function unquoted(text) {
     return quoted === undefined || rest ? text : plain(quoted);
 }
 
-/** @param {string} quoted what stands between quotes */
+/** @param {string} quoted the text between quotes */
 function plain(quoted) {
     return quoted.replace(/\\(["\\])/g, '$1');
 }
 
 /**
- * The name, and what is behind it: `key=` says it, else it is the first word, or what is in quotes.
+ * Split the arguments into a name and the rest. The name is `key=`, else the first word or the text in quotes.
  *
  * @param {Named} named
  * @param {string} text
  */
-function parted({ key }, text) {
+function splitName({ key }, text) {
     const [, quoted, behind] = QUOTED.exec(text) ?? [];
     const [, word = '', rest = ''] = /^(\S+)\s*([^]*)$/.exec(text) ?? [];
     const found = key ? { path: String(key), rest: text }
@@ -170,7 +170,7 @@ function getValue(tracker, named, text) {
     openChat(tracker);
     const path = named.key ? String(named.key) : unquoted(text);
     if (!path) throw new Refusal(say('commandNoKey'));
-    const value = lookUp(tracker.bearers, path);
+    const value = lookUp(tracker.owners, path);
     return value === ABSENT ? String(named.default ?? '') : asText(value);
 }
 
@@ -183,11 +183,11 @@ async function setValue(tracker, named, text) {
     openChat(tracker);
     const as = named.as ?? 'json';
     if (!['json', 'text'].includes(as)) throw new Refusal(say('commandOneOf', { name: 'as', given: as, choices: 'json, text' }));
-    const { path, rest } = parted(named, text);
+    const { path, rest } = splitName(named, text);
     if (rest === '' && as !== 'text') throw new Refusal(say('commandNoValue', { key: path }));
     const found = read(as === 'text' ? 'text' : 'auto', rest);
     if ('problem' in found) throw new Refusal(say(found.problem, { error: found.error }));
-    await tracker.set(path, found.value, placeOf(named));
+    await tracker.set(path, found.value, optionsOf(named));
     return asText(found.value);
 }
 
@@ -198,11 +198,11 @@ async function setValue(tracker, named, text) {
  */
 async function increment(tracker, named, text) {
     openChat(tracker);
-    const { path, rest } = parted(named, text);
+    const { path, rest } = splitName(named, text);
     const by = rest === '' ? 1 : Number(rest);
     if (!Number.isFinite(by)) throw new Refusal(say('commandNotANumber', { text: rest }));
     if (Number.isInteger(by) && !Number.isSafeInteger(by)) throw new Refusal(say('notExact'));
-    return String(await tracker.increment(path, by, placeOf(named)));
+    return String(await tracker.increment(path, by, optionsOf(named)));
 }
 
 /**
@@ -218,7 +218,7 @@ async function nameCheckpoint(tracker, named, text) {
         throw new Refusal(say('commandNoMessage', { index: named.message }));
     }
     const { name } = await createCheckpoint(chat, message, unquoted(text));
-    tracker.tell('checkpoints');
+    tracker.emit('checkpoints');
     return name;
 }
 

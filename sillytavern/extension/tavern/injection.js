@@ -1,12 +1,12 @@
 /**
- * Tells the model the values that the player has chosen, at a chosen depth of the prompt.
+ * Puts the values that the player has chosen into the prompt, at a chosen depth.
  *
- * The text is set anew with every change. The client has the values right before a prompt is built,
- * so it is never old.
+ * The text is set again with every change. The client updates the values before a prompt is built, so
+ * the text is never outdated.
  */
 
-import { isTold, onSettings, settings } from '../settings.js';
-import { asText, harmless } from '../values/typed.js';
+import { isInPrompt, onSettings, settings } from '../settings.js';
+import { asText, withoutMacros } from '../values/typed.js';
 
 const NAME = 'valuetracker';
 /** SillyTavern's number for "in the chat, at a depth". */
@@ -16,22 +16,22 @@ const IN_CHAT = 1;
 export function startInjection(tracker) {
     const refresh = () => {
         const { depth, role } = settings();
-        SillyTavern.getContext().setExtensionPrompt(NAME, told(tracker), IN_CHAT, depth, false, role);
+        SillyTavern.getContext().setExtensionPrompt(NAME, promptText(tracker), IN_CHAT, depth, false, role);
     };
     for (const name of ['chat', 'change']) tracker.on(name, refresh);
-    // No chat is loaded between two.
+    // Between two chats no chat is loaded: clear the text.
     SillyTavern.getContext().eventSource.on(SillyTavern.getContext().eventTypes.CHAT_CHANGED, refresh);
     onSettings(refresh);
 }
 
 /**
  * @param {import('../values/tracker.js').Tracker} tracker
- * @returns {string} nothing, if there is nothing to tell
+ * @returns {string} empty if there are no values for the prompt
  */
-export function told(tracker) {
-    const lines = tracker.bearers.flatMap(({ id, data }) => Object.keys(data)
+export function promptText(tracker) {
+    const lines = tracker.owners.flatMap(({ id, data }) => Object.keys(data)
         .map((key) => ({ reference: tracker.reference(id, key), value: data[key] }))
-        .filter(({ reference }) => isTold(reference))
+        .filter(({ reference }) => isInPrompt(reference))
         .map(({ reference, value }) => `${reference}: ${asText(value)}`));
-    return lines.length ? harmless(`[Current values]\n${lines.join('\n')}`) : '';
+    return lines.length ? withoutMacros(`[Current values]\n${lines.join('\n')}`) : '';
 }

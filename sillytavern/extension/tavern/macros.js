@@ -1,11 +1,11 @@
 /**
- * `{{vt::key}}`, `{{vt::who.key.path}}`, `{{vt::key::what to say if there is none}}`.
+ * `{{vt::key}}`, `{{vt::who.key.path}}`, `{{vt::key::default}}`.
  */
 
 import { ABSENT, lookUp } from '../values/paths.js';
-import { asText, harmless } from '../values/typed.js';
+import { asText, withoutMacros } from '../values/typed.js';
 
-/** Whether SillyTavern looks for them: its old way of macros, which can still be chosen, knows none with a path. */
+/** Return true if SillyTavern expands them: its old macro engine, which players can still choose, does not. */
 export function macrosWork() {
     const { macros, powerUserSettings } = SillyTavern.getContext();
     return Boolean(macros?.register) && powerUserSettings?.experimental_macro_engine !== false;
@@ -15,22 +15,22 @@ export function macrosWork() {
 export function registerMacros(tracker) {
     SillyTavern.getContext().macros?.register('vt', {
         category: 'variable',
-        // What is behind a second `::` is all one default, however many of them it holds.
+        // All text behind the second `::` is the default, even if it contains `::`.
         unnamedArgs: [
             { name: 'path', description: 'key, key.path, or character.key', sampleValue: 'hp' },
-            { name: 'default', optional: true, defaultValue: '', description: 'Given where there is no value.' },
+            { name: 'default', optional: true, defaultValue: '', description: 'The text if there is no value.' },
         ],
         list: true,
-        description: 'A value of this chat, as Value Tracker keeps it.',
-        returns: 'The value: text as it is, all else as JSON.',
+        description: 'A value of this chat from Value Tracker.',
+        returns: 'The value: text unchanged, everything else as JSON.',
         displayOverride: '{{vt::path::default}}',
         exampleUsage: ['{{vt::hp}}', '{{vt::Seraphina.mood}}', '{{vt::inventory.0::nothing}}'],
         handler: (/** @type {any} */ { args: [path = '', ...otherwise] }) => {
-            const { bearers } = tracker;
-            // The name of a value may hold `::` itself.
-            const whole = lookUp(bearers, [path, ...otherwise].join('::').trim());
-            const value = whole === ABSENT ? lookUp(bearers, path.trim()) : whole;
-            return value === ABSENT ? otherwise.join('::') : harmless(asText(value));
+            const { owners } = tracker;
+            // The name of a value may contain `::`.
+            const whole = lookUp(owners, [path, ...otherwise].join('::').trim());
+            const value = whole === ABSENT ? lookUp(owners, path.trim()) : whole;
+            return value === ABSENT ? otherwise.join('::') : withoutMacros(asText(value));
         },
     });
 }

@@ -1,13 +1,13 @@
 /**
- * A character that is renamed keeps its values, in all chats.
+ * Moves the values of a renamed character to its new name, in all chats.
  *
- * SillyTavern gives it a new avatar file, by which instances know their character. What is still to
- * be done is kept with the settings: the server may be away, or the page closed.
+ * SillyTavern gives a renamed character a new avatar file, and instances refer to that file. Renames
+ * that are not on the server yet are kept in the settings: the server may be away, or the page closed.
  */
 
 import { change, settings } from '../settings.js';
 
-/** @typedef {{from: string, to: string, name: string}} Rename the avatars, and what the character was called */
+/** @typedef {{from: string, to: string, name: string}} Rename the avatar files, and the old name of the character */
 
 /** @param {import('../values/tracker.js').Tracker} tracker */
 export function followRenames(tracker) {
@@ -23,13 +23,13 @@ export function followRenames(tracker) {
         try {
             for (const rename of settings().renames) await carryOut(tracker, rename);
         } catch (error) {
-            // It is tried again with the next chat, or when the server is back.
-            console.info('[ValueTracker] A renamed character still has its old name.', error);
+            // Tried again with the next chat, or when the server is back.
+            console.info('[ValueTracker] A renamed character still has its old name on the server.', error);
         } finally {
             working = false;
         }
     };
-    // SillyTavern opens the chat anew once it knows the new name.
+    // SillyTavern opens the chat again once it knows the new name.
     tracker.on('chat', work);
     tracker.on('status', work);
 }
@@ -46,15 +46,15 @@ async function carryOut(tracker, rename) {
     const { body: instances } = await vt.request('GET', '/instances', { query: { characterId: from } });
     for (const instance of instances) {
         const about = { id: instance.id, characterId: to, name: instance.name === before ? name : undefined };
-        // Of the open chat, so that it is read anew.
+        // Through the open chat, so that the chat is read again.
         if (chat && instance.chatId === chat.id) await chat.addInstance(about);
         else await vt.request('POST', '/instances', { body: about });
     }
     const { chosen, renames } = settings();
     change({
         renames: renames.filter((one) => one !== rename),
-        // The model is told the same values as before.
+        // The prompt keeps the same values as before.
         chosen: before ? chosen.map((reference) => (reference.startsWith(`${before}.`) ? name + reference.slice(before.length) : reference)) : chosen,
     });
-    tracker.tell('change', { source: 'remote', changes: [] });
+    tracker.emit('change', { source: 'remote', changes: [] });
 }

@@ -1,12 +1,12 @@
 /**
- * Replies to sessions: a story told elsewhere (a visual novel) asks through Value Tracker, and the
- * model that is chosen here replies. valuetracker/bridge/DESIGN.md tells both sides.
+ * Replies to sessions: another program (a visual novel) sends a prompt through Value Tracker, and the
+ * model chosen in SillyTavern replies. valuetracker/bridge/DESIGN.md describes both sides.
  *
- * One page of a browser listens, and only while the server is there.
+ * One page of a browser listens, and only while the server answers.
  */
 
 import { onSettings, settings } from '../settings.js';
-import { asText, harmless } from '../values/typed.js';
+import { asText, withoutMacros } from '../values/typed.js';
 
 const WAIT_SECONDS = 15;
 const PAUSE_MS = 5000;
@@ -27,23 +27,23 @@ export function startSessions(tracker) {
         while (wanted()) {
             try {
                 const { body } = await tracker.vt.request('GET', '/session/pending', { query: { wait: WAIT_SECONDS }, once: true });
-                // Not waited for: the next one may come meanwhile.
+                // Not awaited: the next prompt may arrive in the meantime.
                 if (body.prompt) void reply(tracker, body.prompt);
             } catch (error) {
-                // Away, or a server that knows no sessions: the status tells when to look again.
+                // The server is away, or has no sessions: wait before the next attempt.
                 await new Promise((resolve) => { wake = resolve; setTimeout(resolve, PAUSE_MS); });
             }
         }
     };
-    const stand = async () => {
+    const keepListening = async () => {
         for (;;) {
             if (!wanted()) await new Promise((resolve) => { wake = resolve; });
-            // Without locks (plain http from another machine) each page listens.
+            // Without Web Locks (plain http from another machine) every page listens.
             else if (navigator.locks) await navigator.locks.request(LOCK, listen);
             else await listen();
         }
     };
-    void stand();
+    void keepListening();
 }
 
 /**
@@ -54,14 +54,14 @@ async function reply(tracker, { id, context }) {
     let given = null;
     try {
         const { generateRaw } = SillyTavern.getContext();
-        given = spoken(await generateRaw({ prompt: promptOf(context), trimNames: false }));
+        given = parseReply(await generateRaw({ prompt: promptOf(context), trimNames: false }));
     } catch (error) {
         console.warn('[ValueTracker] The model did not reply to a session.', error);
     }
     try {
         await tracker.vt.request('POST', '/session/reply', { body: { id, reply: given } });
     } catch (error) {
-        console.info('[ValueTracker] A reply to a session came too late.', error);
+        console.info('[ValueTracker] The reply to a session arrived too late.', error);
     }
 }
 
@@ -69,14 +69,14 @@ async function reply(tracker, { id, context }) {
  * @param {string} text
  * @returns {{role: string, content: string, emotion?: string}}
  */
-function spoken(text) {
+function parseReply(text) {
     const feeling = FEELING.exec(text);
     const content = feeling ? text.slice(feeling[0].length) : text;
     return feeling ? { role: 'assistant', content, emotion: feeling[1].trim() } : { role: 'assistant', content };
 }
 
 /**
- * What the model is asked: the scene, its values, and what was said so far.
+ * Return the prompt for the model: the scene, its values, and the messages so far.
  *
  * @param {any} context
  * @returns {Array<{role: string, content: string}>}
@@ -95,8 +95,8 @@ export function promptOf({ scene_id: sceneId, pov, scene, variables = {}, messag
         const known = ROLES[/** @type {keyof typeof ROLES} */ (String(role).toLowerCase())];
         return { role: known ?? 'user', content: known ? asText(content) : `${role}: ${asText(content)}` };
     });
-    // Some models want to be spoken to last.
+    // Some models expect a user message at the end.
     if (said.at(-1)?.role !== 'user') said.push({ role: 'user', content: '[Write the next line.]' });
     return [{ role: 'system', content: about.filter(Boolean).join('\n\n') }, ...said]
-        .map(({ role, content }) => ({ role, content: harmless(content) }));
+        .map(({ role, content }) => ({ role, content: withoutMacros(content) }));
 }

@@ -1,10 +1,10 @@
 /**
- * A function that the model may call to set values. What it sets goes with the reply it is
- * writing: swiping the reply away takes it back.
+ * A function that the model may call to set values. The change belongs to the reply that the model
+ * is writing: swiping the reply away undoes it.
  *
- * SillyTavern answers a call with a message of its own, and lets the model reply after that. A
- * swipe has no room for either: it would stay empty, and a further message would follow. So in a
- * swipe the call is a quiet one, and a reply that is still empty then is continued.
+ * SillyTavern adds a message for each call and lets the model reply after that message. In a swipe
+ * this does not work: the swipe would stay empty and another message would follow. So in a swipe the
+ * call is a quiet one, which adds no message, and a reply that is then still empty is continued.
  */
 
 import { settings } from '../settings.js';
@@ -16,7 +16,7 @@ export const TOOL = 'SetValue';
 
 /** Generations that are not replies. */
 const ASIDE = new Set(['quiet', 'impersonate', 'continue']);
-/** What SillyTavern writes where there is nothing yet. */
+/** The texts of a message that has no text yet. */
 const EMPTY = new Set(['', '...']);
 
 /** @param {import('../values/tracker.js').Tracker} tracker */
@@ -39,27 +39,27 @@ export function startTool(tracker) {
     eventSource.on(eventTypes.GENERATION_ENDED, () => {
         if (type === 'swipe' && called) {
             finishing = true;
-            // When SillyTavern is done with it.
+            // After SillyTavern has finished the generation.
             setTimeout(() => finishSwipe().catch((error) => console.warn('[ValueTracker]', error)).finally(() => { finishing = false; }), 0);
         }
         running = false;
         called = false;
     });
     eventSource.on(eventTypes.GENERATION_STOPPED, () => { running = false; });
-    // A reply that is made anew takes its calls with it; SillyTavern only takes the text.
+    // Regenerating deletes the reply; delete the message about its calls too, which SillyTavern leaves.
     eventSource.on(eventTypes.MESSAGE_DELETED, async () => {
         const { chat, deleteLastMessage } = SillyTavern.getContext();
         if (running && type === 'regenerate' && isCall(chat.at(-1))) await deleteLastMessage();
     });
-    // A group deletes them before it begins, and leaves the call of a reply that is gone.
+    // A group deletes the replies before it begins, and leaves the message about their calls.
     eventSource.on(eventTypes.GROUP_WRAPPER_STARTED, async (/** @type {{type: string}} */ { type: round }) => {
         const { chat, deleteLastMessage } = SillyTavern.getContext();
         if (round !== 'swipe' && !ASIDE.has(round) && isCall(chat.at(-1))) await deleteLastMessage();
     });
-    // manifest.json names it: what another swipe has called is not part of this one's prompt.
+    // manifest.json names this function: calls of another swipe are not part of this swipe's prompt.
     Object.assign(globalThis, {
         valuetrackerPrompt: (/** @type {any[]} */ chat, /** @type {number} */ _, /** @type {unknown} */ __, /** @type {string} */ of) => {
-            // A swipe that is continued is itself the last message.
+            // When a swipe is continued, it is itself the last message.
             const last = of === 'continue' && finishing ? chat.length - 2 : of === 'swipe' ? chat.length - 1 : -1;
             for (let index = last; index >= 0 && isCall(chat[index]); index--) chat.splice(index, 1);
         },
@@ -67,7 +67,7 @@ export function startTool(tracker) {
 }
 
 /**
- * Whether a message is SillyTavern's about calls of this function, and of no other.
+ * Return true if a message is SillyTavern's message about calls of this function alone.
  *
  * @param {any} message
  */
@@ -76,7 +76,7 @@ function isCall(message) {
     return Array.isArray(calls) && calls.length > 0 && calls.every(({ name }) => name === TOOL);
 }
 
-/** SillyTavern stops at a quiet call: with the message hidden if it is empty, and without saving. */
+/** Finish a swipe with a quiet call: SillyTavern stops there, hides an empty message, and does not save. */
 async function finishSwipe() {
     const { chat, generate, saveChat, swipe } = SillyTavern.getContext();
     document.querySelector(`#chat .mes[mesid="${chat.length - 1}"]`)?.classList.remove('displayNone');
@@ -115,7 +115,7 @@ function register(tracker, quiet, onCall) {
             required: ['key'],
         },
         shouldRegister: () => settings().tool && tracker.chat !== null,
-        // SillyTavern shows this as HTML: nothing of what the model says is in it.
+        // SillyTavern shows this as HTML, so it contains nothing from the model.
         formatMessage: () => say('toolCalled'),
         action: (/** @type {any} */ given) => {
             onCall();
@@ -127,14 +127,14 @@ function register(tracker, quiet, onCall) {
 /**
  * @param {import('../values/tracker.js').Tracker} tracker
  * @param {{key?: unknown, value?: any, by?: unknown, character?: unknown}} given
- * @returns {Promise<string>} what the model is told of it
+ * @returns {Promise<string>} the answer for the model
  */
 async function act(tracker, { key, value, by, character }) {
     const name = typeof key === 'string' ? key.trim() : '';
     if (!name) return 'Nothing was set: "key" is missing.';
     if (!isKey(name)) return 'Nothing was set: "key" is too long, or not on one line.';
     if (!tracker.chat) return 'Nothing was set: no chat is open.';
-    // Many models fill in every field: one that is empty beside the other was not meant.
+    // Many models fill in every field: ignore an empty one beside the other.
     const adds = !isEmpty(by) && isEmpty(value);
     if (value === undefined && !adds) return 'Nothing was set: "value" or "by" is missing.';
     if (adds && !Number.isFinite(Number(by))) return 'Nothing was set: "by" is not a number.';
@@ -143,7 +143,7 @@ async function act(tracker, { key, value, by, character }) {
             ? await tracker.instanceOf(character.trim()) : null;
         const path = row ? `${row.id}.${name}` : name;
         if (adds) return `${name} is now ${await tracker.increment(path, Number(by))}.`;
-        const before = lookUp(tracker.bearers, path);
+        const before = lookUp(tracker.owners, path);
         if (value === '' && before !== ABSENT && kindOf(before) === 'number') return `Nothing was set: "value" is empty, and ${name} is a number.`;
         const kept = alike(before, value);
         await tracker.set(path, kept === null ? undefined : kept);
@@ -159,7 +159,7 @@ function isEmpty(given) {
 }
 
 /**
- * Models write numbers as text now and then: what was a number stays one.
+ * Keep a number a number: models sometimes write it as text.
  *
  * @param {any} before
  * @param {any} value

@@ -1,9 +1,8 @@
 /**
- * What the last step of the story changed: a swipe, a deletion, a reply.
+ * Collects the changes of the last step of the story: a swipe, a deletion, a reply.
  *
- * A step begins with SillyTavern's event; from then on each value remembers what it was before. So
- * a swipe that takes 45 back to 50 and then sets 47 is shown as 45 → 47. What a person edits
- * belongs to no step.
+ * A step starts with SillyTavern's event; the first value of each key since then is kept. So a swipe
+ * that undoes 50 → 45 and then sets 47 is shown as 45 → 47. A player's edits belong to no step.
  */
 
 import { exactText } from '../client/valuetracker.js';
@@ -14,14 +13,14 @@ import { exactText } from '../client/valuetracker.js';
 export class LastStep {
     /** @type {Step|null} */
     step = null;
-    /** What each value was and became; undefined is not there. @type {Map<string, Difference>} */
+    /** The first and last value of each key; undefined: missing. @type {Map<string, Difference>} */
     #changes = new Map();
     #generating = false;
-    /** The swipe that is shown instead of one that is deleted. @type {{messageId: number, newSwipeId: number}|null} */
+    /** The swipe that SillyTavern shows after the deletion of another. @type {{messageId: number, newSwipeId: number}|null} */
     #instead = null;
 
     /**
-     * Made before the connection: its listeners are called first then.
+     * Create this before the connection, so that its listeners are called first.
      *
      * @param {import('./tracker.js').Tracker} tracker
      */
@@ -31,7 +30,7 @@ export class LastStep {
         eventSource.on(eventTypes.MESSAGE_SWIPED, (/** @type {number} */ index) => {
             const instead = this.#instead;
             this.#instead = null;
-            // SillyTavern swipes to what is left; the deletion has begun this step.
+            // After a deletion SillyTavern swipes to another swipe: that is part of the same step.
             const left = instead?.messageId === Number(index) && SillyTavern.getContext().chat[index]?.swipe_id === instead.newSwipeId;
             if (!left) this.#begin('swipe');
         });
@@ -40,12 +39,12 @@ export class LastStep {
             this.#instead = deleted;
         });
         eventSource.on(eventTypes.MESSAGE_DELETED, () => {
-            // Regenerating deletes the reply itself.
+            // Regenerating deletes the old reply: that is not a step of its own.
             if (!this.#generating) this.#begin('delete');
         });
         eventSource.on(eventTypes.GENERATION_STARTED, (/** @type {string} */ type, /** @type {any} */ _, /** @type {boolean} */ dryRun) => {
             if (dryRun || ['quiet', 'impersonate', 'continue'].includes(type)) return;
-            // A function's call is followed by a generation of its own.
+            // After a function call SillyTavern starts another generation for the same reply.
             if (!this.#generating && type !== 'swipe') this.#begin(type === 'regenerate' ? 'regenerate' : 'reply');
             this.#generating = true;
         });
@@ -53,11 +52,11 @@ export class LastStep {
             eventSource.on(name, () => { this.#generating = false; });
         }
         tracker.on('change', ({ source, changes }) => {
-            // It is told twice: by the answer, and by the feed.
+            // A restore is reported twice, by its answer and by the feed; the second one has no changes.
             if (source === 'restore' && changes.length) this.#begin('restore');
-            const told = source === 'local' && (this.#generating || tracker.anchoring > 0);
-            if (source === 'story' || source === 'restore' || told) this.#note(changes, told);
-            else if (source === 'remote') this.#takeBack(changes);
+            const byReply = source === 'local' && (this.#generating || tracker.anchoring > 0);
+            if (source === 'story' || source === 'restore' || byReply) this.#note(changes, byReply);
+            else if (source === 'remote') this.#revert(changes);
         });
         tracker.on('chat', () => {
             this.step = null;
@@ -73,34 +72,34 @@ export class LastStep {
 
     /**
      * @param {Array<{instanceId: string|null, key: string, before?: any, after?: any, space?: string}>} changes
-     * @param {boolean} [written] by the reply itself, not by what followed the story
+     * @param {boolean} [written] true for changes made by the reply, false for those of reconciling
      */
     #note(changes, written = false) {
         for (const { instanceId, key, before, after, space } of changes) {
             if (space) continue;
-            const place = JSON.stringify([instanceId, key]);
-            const known = this.#changes.get(place);
-            // What a new reply does begins when the one before it is gone.
+            const id = JSON.stringify([instanceId, key]);
+            const known = this.#changes.get(id);
+            // The changes of a new reply start after those of the replaced reply are undone.
             const anew = !known || (this.step === 'regenerate' && written && !known.written);
-            this.#changes.set(place, { instanceId, key, before: anew ? before : known.before, after, written: written || Boolean(known?.written) });
+            this.#changes.set(id, { instanceId, key, before: anew ? before : known.before, after, written: written || Boolean(known?.written) });
         }
     }
 
     /**
-     * What the server has refused is as it was before.
+     * Drop changes that the server refused: their values are back at the old ones.
      *
      * @param {Array<{instanceId: string|null, key: string, after?: any}>} changes
      */
-    #takeBack(changes) {
+    #revert(changes) {
         for (const { instanceId, key, after } of changes) {
-            const place = JSON.stringify([instanceId, key]);
-            const known = this.#changes.get(place);
-            if (known && exactText(known.before) === exactText(after)) this.#changes.delete(place);
+            const id = JSON.stringify([instanceId, key]);
+            const known = this.#changes.get(id);
+            if (known && exactText(known.before) === exactText(after)) this.#changes.delete(id);
         }
     }
 
     /**
-     * After a load there was no step to see: what is known is what the visible reply did.
+     * After a load no step is known: show the changes of the visible last reply.
      *
      * @param {any[]} items the history of the chat, newest first
      */
@@ -122,7 +121,7 @@ export class LastStep {
     }
 
     /**
-     * What differs after the step from what was before it.
+     * Return the values that the step changed.
      *
      * @returns {Difference[]}
      */

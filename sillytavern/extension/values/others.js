@@ -1,11 +1,11 @@
 /**
- * The values that other extensions keep for this chat, to look at.
+ * Reads the values of other extensions for this chat.
  */
 
-import { EXTENSION_ID, charactersHere } from './tracker.js';
+import { EXTENSION_ID, charactersInChat } from './tracker.js';
 
 /**
- * The ids of other extensions; none where the list is not this person's to read.
+ * Return the ids of the other extensions; none if the user may not read the list.
  *
  * @param {any} vt
  * @returns {Promise<string[]>}
@@ -20,7 +20,7 @@ export async function otherExtensions(vt) {
 }
 
 /**
- * What another extension has for the open chat; and, where it knows no chats, for who is in it.
+ * Read another extension's values for the open chat, and those of its characters that belong to no chat.
  *
  * @param {any} vt
  * @param {string} extensionId
@@ -31,11 +31,11 @@ export async function readOther(vt, extensionId, chatId) {
     const part = encodeURIComponent;
     const { body: state } = await vt.request('GET', `/cross-extension/chats/${part(extensionId)}/${part(chatId)}/state`);
     const found = { data: state?.data ?? {}, instances: [...(state?.instances ?? [])] };
-    // A chat that it does not know is null.
+    // The state is null if the other extension does not know the chat.
     const known = new Set(found.instances.map(({ instance }) => instance.id));
-    const here = new Set(charactersHere().flatMap(({ avatar, name }) => [avatar, name]));
+    const inChat = new Set(charactersInChat().flatMap(({ avatar, name }) => [avatar, name]));
     const { body: characters } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}`);
-    for (const { id } of characters.filter((/** @type {any} */ one) => here.has(one.id))) {
+    for (const { id } of characters.filter((/** @type {any} */ one) => inChat.has(one.id))) {
         const { body } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}/${part(id)}`);
         found.instances.push(...body.instances.filter((/** @type {any} */ { instance }) => !instance.chatId && !known.has(instance.id)));
     }

@@ -1,8 +1,8 @@
 /**
- * How values are called in macros, commands and prompts: `key`, `key.path`, `who.key.path`.
+ * Finds values by name in macros, commands and prompts: `key`, `key.path`, `character.key.path`.
  *
- * Keys and names may hold dots themselves: the longest name that is there wins, and the chat's own
- * values come before those of its instances.
+ * Keys and names may contain dots: the longest existing name wins, and the chat's own values come
+ * before those of its instances.
  */
 
 const LONGEST_KEY = 1024;
@@ -11,7 +11,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const INDEX = /^(0|[1-9]\d*)$/;
 
 /**
- * Whether a value may be called so.
+ * Return true if a text is a valid key.
  *
  * @param {string} key
  */
@@ -20,68 +20,68 @@ export function isKey(key) {
 }
 
 /**
- * One bearer of values: the chat itself (no names), or an instance.
+ * An owner of values: the chat itself (no names), or an instance.
  *
- * @typedef {object} Bearer
- * @property {string|null} id null is the chat; the empty one is somebody who has no instance yet
- * @property {string[]} names what it may be called
+ * @typedef {object} Owner
+ * @property {string|null} id null: the chat; empty: a character without an instance yet
+ * @property {string[]} names that may be used for it
  * @property {any} data
  */
 
-/** Stands for a value that is not there, which is not null. */
+/** Marks a missing value; null is a value. */
 export const ABSENT = Symbol('absent');
 
 /**
- * @param {Bearer[]} bearers
+ * @param {Owner[]} owners
  * @param {string} path
  * @returns {any} the value, or ABSENT
  */
-export function lookUp(bearers, path) {
-    for (const { bearer, rest } of readings(bearers, path)) {
-        const keys = steps(bearer.data, rest);
-        if (keys) return keys.reduce((value, key) => value[key], bearer.data);
+export function lookUp(owners, path) {
+    for (const { owner, rest } of readings(owners, path)) {
+        const keys = steps(owner.data, rest);
+        if (keys) return keys.reduce((value, key) => value[key], owner.data);
     }
     return ABSENT;
 }
 
 /**
- * Where a value of that name is, or would be made: the key, and the way inside its value.
+ * Find where a value is, or where it would be created: its owner, its key, and the path inside the value.
  *
- * @param {Bearer[]} bearers
+ * @param {Owner[]} owners
  * @param {string} path
- * @returns {{bearer: Bearer, keys: string[]}}
+ * @returns {{owner: Owner, keys: string[]}}
  */
-export function locate(bearers, path) {
-    const found = readings(bearers, path);
-    for (const { bearer, rest } of found) {
-        const keys = steps(bearer.data, rest);
-        if (keys) return { bearer, keys };
+export function locate(owners, path) {
+    const found = readings(owners, path);
+    for (const { owner, rest } of found) {
+        const keys = steps(owner.data, rest);
+        if (keys) return { owner, keys };
     }
-    // A new part of an object or list that is there; else a new key of whom is named.
-    for (const { bearer, rest } of found) {
+    // A new field of an existing object or list; else a new key of the named owner.
+    for (const { owner, rest } of found) {
         for (const [head, field] of splits(rest)) {
-            const keys = steps(bearer.data, head);
-            const inside = keys?.reduce((value, key) => value[key], bearer.data);
-            if (keys && isContainer(inside)) return { bearer, keys: [...keys, field] };
+            const keys = steps(owner.data, head);
+            const inside = keys?.reduce((value, key) => value[key], owner.data);
+            if (keys && isContainer(inside)) return { owner, keys: [...keys, field] };
         }
     }
-    const { bearer, rest } = found.at(-1) ?? { bearer: bearers[0], rest: path };
-    return { bearer, keys: [rest] };
+    const { owner, rest } = found.at(-1) ?? { owner: owners[0], rest: path };
+    return { owner, keys: [rest] };
 }
 
 /**
- * Whose value a path may speak of; first the chat, then those whose name it begins with.
+ * Return the possible owners of a path: first the chat, then those whose name it begins with.
  *
- * @param {Bearer[]} bearers
+ * @param {Owner[]} owners
  * @param {string} path
  */
-function readings(bearers, path) {
+function readings(owners, path) {
     const found = [];
-    for (const bearer of bearers) {
-        if (bearer.id === null) found.push({ bearer, rest: path });
-        for (const name of bearer.names) {
+    for (const owner of owners) {
+        if (owner.id === null) found.push({ owner, rest: path });
+        for (const name of owner.names) {
             if (name && path.length > name.length + 1 && path.startsWith(`${name}.`)) {
-                found.push({ bearer, rest: path.slice(name.length + 1) });
+                found.push({ owner, rest: path.slice(name.length + 1) });
             }
         }
     }
@@ -89,7 +89,7 @@ function readings(bearers, path) {
 }
 
 /**
- * The keys that lead to a value, or null.
+ * Return the keys that lead to a value, or null.
  *
  * @param {any} container
  * @param {string} path
@@ -107,7 +107,7 @@ function steps(container, path) {
 }
 
 /**
- * At each dot, the last one first.
+ * Split a path at each dot, the last one first.
  *
  * @param {string} path
  * @returns {Array<[string, string]>}
@@ -121,12 +121,12 @@ function splits(path) {
 }
 
 /**
- * Whether something can be put there: a list has items without a gap between them.
+ * Return true if a field can be set: an index of a list may be at most its length.
  *
  * @param {any} container
  * @param {string} field
  */
-export function hasRoom(container, field) {
+export function canSetField(container, field) {
     return !Array.isArray(container) || (INDEX.test(field) && Number(field) <= container.length);
 }
 

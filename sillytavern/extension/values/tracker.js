@@ -1,28 +1,28 @@
 /**
- * The connection of this page: the open chat, who bears values in it, and how they are written.
+ * The connection of this page: the open chat, who has values in it, and how they are written.
  *
- * Everything else in this folder asks here. While there is no connection or no chat, there is
- * simply nothing to see.
+ * The panel, the macros and the commands use the server through this class. Without a connection or
+ * an open chat there are no values, and no errors.
  */
 
 import { ValueTracker, sum } from '../client/valuetracker.js';
 import { say } from '../strings.js';
-import { hasRoom, locate } from './paths.js';
+import { canSetField, locate } from './paths.js';
 
-/** The values that macros, commands, the model and the player set are this extension's. */
+/** Values set by macros, commands, the model and the player belong to this extension. */
 export const EXTENSION_ID = 'valuetracker-panel';
 
-/** A person's edit belongs to no message, so no swipe takes it back. */
-export const PERSON = Object.freeze({ actor: 'user', anchor: null });
+/** A player's edit has no anchor, so no swipe undoes it. */
+export const BY_PLAYER = Object.freeze({ actor: 'user', anchor: null });
 
-/** @typedef {import('./paths.js').Bearer} Bearer */
+/** @typedef {import('./paths.js').Owner} Owner */
 
 export class Tracker {
     /** @type {any} */
     vt = null;
-    /** How many writes are under way that were told to belong to a message. */
+    /** The number of running writes with an explicit anchor. */
     anchoring = 0;
-    /** Why there is no connection. @type {Error|null} */
+    /** The error that prevents a connection. @type {Error|null} */
     problem = null;
     /** @type {Map<string, Set<(argument: any) => void>>} */
     #listeners = new Map();
@@ -34,18 +34,18 @@ export class Tracker {
         } catch (error) {
             this.problem = /** @type {Error} */ (error);
             console.warn('[ValueTracker]', error);
-            this.tell('status', 'closed');
+            this.emit('status', 'closed');
             return;
         }
         for (const name of ['chat', 'change', 'reconciled', 'conflict', 'status', 'moved', 'stale', 'error', 'saved']) {
-            this.vt.on(name, (/** @type {any} */ argument) => this.tell(name, argument));
+            this.vt.on(name, (/** @type {any} */ argument) => this.emit(name, argument));
         }
-        this.tell('status', this.status);
-        this.tell('chat', this.chat);
+        this.emit('status', this.status);
+        this.emit('chat', this.chat);
     }
 
     /**
-     * The client's events; also before there is a connection.
+     * Listen to the client's events. Listeners may be added before there is a connection.
      *
      * @param {string} name
      * @param {(argument: any) => void} listener
@@ -56,10 +56,10 @@ export class Tracker {
     }
 
     /**
-     * @param {string} name one of the client's, or `checkpoints`: they are others now
+     * @param {string} name an event of the client, or `checkpoints` when their list has changed
      * @param {any} [argument]
      */
-    tell(name, argument) {
+    emit(name, argument) {
         for (const listener of this.#listeners.get(name) ?? []) {
             try {
                 listener(argument);
@@ -81,11 +81,11 @@ export class Tracker {
     }
 
     /**
-     * The chat, and its instances.
+     * Return the chat and its instances.
      *
-     * @returns {Bearer[]}
+     * @returns {Owner[]}
      */
-    get bearers() {
+    get owners() {
         const { chat } = this;
         if (!chat) return [];
         return [
@@ -97,7 +97,7 @@ export class Tracker {
     }
 
     /**
-     * Sets what a path names; undefined removes.
+     * Set the value at a path; undefined removes it.
      *
      * @param {string} path
      * @param {any} value
@@ -109,7 +109,7 @@ export class Tracker {
     }
 
     /**
-     * Adds to the number that a path names.
+     * Add to the number at a path.
      *
      * @param {string} path
      * @param {number} by
@@ -147,19 +147,19 @@ export class Tracker {
     /** @param {string} path */
     async #at(path) {
         const chat = this.vt.chat;
-        const { bearer, keys } = locate([...this.bearers, ...this.#newcomers], path);
-        if (bearer.id === null) return { chat, row: chat, keys };
-        return { chat, row: bearer.id === '' ? await this.instanceOf(bearer.names[0]) : chat.instance(bearer.id), keys };
+        const { owner, keys } = locate([...this.owners, ...this.#withoutValues], path);
+        if (owner.id === null) return { chat, row: chat, keys };
+        return { chat, row: owner.id === '' ? await this.instanceOf(owner.names[0]) : chat.instance(owner.id), keys };
     }
 
-    /** Who is in the chat and bears no values yet. @returns {Bearer[]} */
-    get #newcomers() {
+    /** Characters of the chat that have no values yet. @returns {Owner[]} */
+    get #withoutValues() {
         const known = new Set(this.chat?.instances.map((/** @type {any} */ { characterId }) => characterId));
-        return charactersHere().filter(({ avatar }) => !known.has(avatar)).map(({ name }) => ({ id: '', names: [name], data: {} }));
+        return charactersInChat().filter(({ avatar }) => !known.has(avatar)).map(({ name }) => ({ id: '', names: [name], data: {} }));
     }
 
     /**
-     * What a value of the open chat is called in macros. A name that means another value is passed over.
+     * Return the name of a value in macros. A name that would mean another value is skipped.
      *
      * @param {string|null} instanceId
      * @param {string} key
@@ -167,23 +167,23 @@ export class Tracker {
      */
     reference(instanceId, key) {
         if (instanceId === null) return key;
-        const { bearers } = this;
-        const bearer = bearers.find((one) => one.id === instanceId);
-        const names = bearer?.names ?? [instanceId];
-        const clear = names.find((name) => locate(bearers, `${name}.${key}`).bearer.id === instanceId);
+        const { owners } = this;
+        const owner = owners.find((one) => one.id === instanceId);
+        const names = owner?.names ?? [instanceId];
+        const clear = names.find((name) => locate(owners, `${name}.${key}`).owner.id === instanceId);
         return `${clear ?? names[0]}.${key}`;
     }
 
     /**
-     * The instance of that name; it is made if there is none.
+     * Return the instance of a name; create it if there is none.
      *
      * @param {string} name
      */
     async instanceOf(name) {
-        const bearer = this.bearers.find((one) => one.id !== null
+        const owner = this.owners.find((one) => one.id !== null
             && one.names.some((known) => known.toLowerCase() === name.toLowerCase()));
-        if (bearer) return this.chat.instance(bearer.id);
-        const character = charactersHere().find((one) => one.name.toLowerCase() === name.toLowerCase());
+        if (owner) return this.chat.instance(owner.id);
+        const character = charactersInChat().find((one) => one.name.toLowerCase() === name.toLowerCase());
         return await this.vt.chat.addInstance({ characterId: character?.avatar ?? name, name: character?.name ?? name });
     }
 }
@@ -203,14 +203,14 @@ async function written(chat, row, keys, value, options) {
     await chat.batch(() => {
         const inside = keys.slice(0, -1).reduce((at, key) => at[key], row.state);
         const last = /** @type {string} */ (keys.at(-1));
-        if (!hasRoom(inside, last)) throw new TypeError(say('noRoom', { key: keys.slice(0, -1).join('.'), index: last, count: inside.length }));
+        if (!canSetField(inside, last)) throw new TypeError(say('noSuchIndex', { key: keys.slice(0, -1).join('.'), index: last, count: inside.length }));
         if (value === undefined) delete inside[last];
         else inside[last] = value;
     }, options);
 }
 
 /**
- * A checkpoint as of a message, which remembers the swipe that is visible.
+ * Create a checkpoint as of a message; it records the visible swipe.
  *
  * @param {any} chat
  * @param {number} message
@@ -233,7 +233,7 @@ function namesOf(id, name, characterId) {
 }
 
 /**
- * What a character is called.
+ * Return the name of a character.
  *
  * @param {string} characterId in SillyTavern, the file of its avatar
  * @returns {string}
@@ -244,11 +244,11 @@ export function characterName(characterId) {
 }
 
 /**
- * Who takes part in the open chat.
+ * Return the characters of the open chat.
  *
  * @returns {Array<{name: string, avatar: string}>}
  */
-export function charactersHere() {
+export function charactersInChat() {
     const { characters, characterId, groups, groupId } = SillyTavern.getContext();
     const members = groupId ? groups.find((/** @type {any} */ one) => one.id === groupId)?.members ?? [] : [];
     const here = groupId

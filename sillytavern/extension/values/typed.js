@@ -1,6 +1,6 @@
 /**
- * Values as text, and text as values. A type changes only where a person says so: the text "5"
- * that is edited stays text.
+ * Turns values into text and text into values. The type of a value changes only if the player chooses
+ * another one: a text "5" stays text when it is edited.
  */
 
 import { exactText, isKept, parseExact } from '../client/valuetracker.js';
@@ -24,7 +24,7 @@ export function kindOf(value) {
 }
 
 /**
- * A value as the model and a macro see it: text as it is, all else as JSON.
+ * Return a value as text for the model and for macros: text unchanged, everything else as JSON.
  *
  * @param {any} value
  * @returns {string}
@@ -34,16 +34,16 @@ export function asText(value) {
 }
 
 /**
- * Text for a prompt. SillyTavern looks for macros in it more than once: what a value says is none.
+ * Return text for a prompt with its macros disabled. SillyTavern expands macros more than once, and a value must not contain any.
  *
  * @param {string} text
  */
-export function harmless(text) {
+export function withoutMacros(text) {
     return text.replace(/\{(?=\{)/g, '{ ');
 }
 
 /**
- * What an input shows for a value of that kind.
+ * Return the text that an input shows for a value.
  *
  * @param {Kind} kind
  * @param {any} value
@@ -88,7 +88,7 @@ function readNumber(text) {
 }
 
 /**
- * Whether the server keeps just this number.
+ * Return true if the server can store exactly this number.
  *
  * @param {number|bigint} value
  */
@@ -131,8 +131,8 @@ function depthOf(value) {
 }
 
 /**
- * What somebody who writes commands means: JSON where it is JSON, else text. A number that cannot
- * be kept is neither: nobody who writes one means text.
+ * Parse what a player types in a command: JSON if it is JSON, else text. A number that cannot be stored
+ * exactly is refused: a player who types a number does not mean text.
  *
  * @param {string} text
  * @returns {Read}
@@ -143,7 +143,7 @@ export function meant(text) {
 }
 
 /**
- * Whether text could be taken for a value of another kind.
+ * Return true if a text could be taken for a value of another kind.
  *
  * @param {string} text
  */

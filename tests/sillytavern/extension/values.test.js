@@ -13,13 +13,13 @@ cpSync(new URL('../../../sillytavern/extension', import.meta.url), installed, { 
 cpSync(new URL('../../../sillytavern/client', import.meta.url), join(installed, 'client'), { recursive: true });
 cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json'));
 
-const { ABSENT, hasRoom, isKey, locate, lookUp } = await import(join(installed, 'values/paths.js'));
-const { asInput, asText, harmless, kindOf, looksTyped, read } = await import(join(installed, 'values/typed.js'));
+const { ABSENT, canSetField, isKey, locate, lookUp } = await import(join(installed, 'values/paths.js'));
+const { asInput, asText, withoutMacros, kindOf, looksTyped, read } = await import(join(installed, 'values/typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
 const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };
-const bearers = [chat, mira];
-/** Somebody who bears nothing yet. */
+const owners = [chat, mira];
+/** A character without values. */
 const bob = { id: '', names: ['Bob'], data: {} };
 
 for (const [path, value] of [
@@ -43,7 +43,7 @@ for (const [path, value] of [
     ['hp.toFixed', ABSENT],
 ]) {
     test(`${JSON.stringify(path)} is looked up`, () => {
-        assert.deepEqual(lookUp(bearers, path), value);
+        assert.deepEqual(lookUp(owners, path), value);
     });
 }
 
@@ -64,8 +64,8 @@ for (const [path, id, keys] of [
     ['7.bag.new', '7', ['bag', 'new']],
 ]) {
     test(`${path} is written where it is, or would be`, () => {
-        const found = locate([...bearers, bob], path);
-        assert.deepEqual([found.bearer.id, found.keys], [id, keys]);
+        const found = locate([...owners, bob], path);
+        assert.deepEqual([found.owner.id, found.keys], [id, keys]);
     });
 }
 
@@ -124,12 +124,12 @@ test('text is itself, all else is JSON, and neither is a macro', () => {
     assert.equal(asText('5'), '5');
     assert.equal(asText({ a: [1] }), '{"a":[1]}');
     assert.deepEqual(read('auto', '"{{user}}"'), { value: '{{user}}' });
-    assert.ok(!harmless('{{{{user}}}}').includes('{{'));
+    assert.ok(!withoutMacros('{{{{user}}}}').includes('{{'));
 });
 
 test('a list has a place at its end and none beyond', () => {
-    assert.deepEqual(['0', '2', '3', '-1', '02', 'x'].map((field) => hasRoom([1, 2], field)), [true, true, false, false, false, false]);
-    assert.ok(hasRoom({}, 'x'));
+    assert.deepEqual(['0', '2', '3', '-1', '02', 'x'].map((field) => canSetField([1, 2], field)), [true, true, false, false, false, false]);
+    assert.ok(canSetField({}, 'x'));
 });
 
 test('a key is short and on one line', () => {
