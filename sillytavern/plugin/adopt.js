@@ -1,11 +1,10 @@
 'use strict';
 /**
- * Takes over the files of the original plugin: `<SillyTavern>/db/*.db`.
+ * Adopts the files of the original plugin: `<SillyTavern>/db/*.db`.
  *
- * They are copied into the data directory before the server starts, the originals stay as they
- * are, and registering an extension makes the server adopt its file, of which it keeps a backup.
- * Each is taken over once, ever: a note in the data directory remembers it, so that what is
- * deleted later does not come back.
+ * They are copied into the data directory before the server starts; the originals are not changed.
+ * Registering an extension makes the server adopt its file; the server keeps a backup. Each file is
+ * adopted once: a note in the data directory lists it, so that deleted data does not come back.
  */
 
 const fs = require('node:fs');
@@ -14,7 +13,7 @@ const path = require('node:path');
 const NOTE = '.adopted.json';
 const NAME = /^([A-Za-z0-9_-]{1,128})\.db$/;
 const MAGIC = Buffer.from('SQLite format 3\0');
-// What SQLite may have written beside a file that was not closed, and that belongs to it.
+// Files that SQLite writes beside a database; they belong to one that was not closed.
 const COMPANIONS = ['-wal', '-journal'];
 const TRIES = 3;
 
@@ -22,7 +21,7 @@ const TRIES = 3;
 
 class Adoption {
     /**
-     * @param {string} from SillyTavern's own folder.
+     * @param {string} from The folder of SillyTavern.
      * @param {string} dataDir
      * @param {import('./log').Log} log
      */
@@ -34,7 +33,7 @@ class Adoption {
         this.note = {};
     }
 
-    /** Copies what has not been taken over yet. Files that cannot be copied are named and left. */
+    /** Copy the files that are not adopted yet. A file that cannot be copied is logged and skipped. */
     async copy() {
         const names = await this.#find();
         this.note = await this.#read();
@@ -57,7 +56,7 @@ class Adoption {
     }
 
     /**
-     * Registers what has been copied; what fails for now is tried again at the next start.
+     * Register the copied files; failures are tried again at the next start.
      * @param {(id: string) => Promise<{status: number, text: string}>} register
      */
     async register(register) {
@@ -65,7 +64,7 @@ class Adoption {
             if (entry.registered || entry.refused) {
                 continue;
             }
-            // Moved away meanwhile, by whoever registered it first: nothing to bring back.
+            // The file was adopted by another user who registered it first.
             if (!fs.existsSync(path.join(this.dataDir, `${id}.db`))) {
                 entry.registered = true;
                 await this.#write();
@@ -118,7 +117,7 @@ class Adoption {
 
     /**
      * @param {string} name
-     * @returns {Promise<boolean>} Not if there is a file of that name, in whatever case.
+     * @returns {Promise<boolean>} False if a file with that name exists, in upper or lower case.
      */
     async #copyOne(name) {
         await fs.promises.mkdir(this.dataDir, { recursive: true, mode: 0o700 });
@@ -134,7 +133,7 @@ class Adoption {
             for (const each of companions) {
                 await fs.promises.rename(draft + each, target + each);
             }
-            // Last, and only if nobody else was quicker: with this name the copy is there.
+            // The last step, and only if the name is still free: this makes the copy visible.
             await fs.promises.link(draft, target);
             return true;
         } finally {
@@ -146,7 +145,7 @@ class Adoption {
 }
 
 /**
- * Copies a database with its companions as of one moment: if something wrote meanwhile, again.
+ * Copy a database with its companions as of one moment. Copy again if one was written to in between.
  * @param {string} source
  * @param {string} draft
  */

@@ -1,20 +1,20 @@
 'use strict';
 /**
- * How a request's body goes on.
+ * Prepares the body of a request for the server.
  *
- * SillyTavern has read and parsed `application/json` before a plugin sees it: it is written
- * anew, which rounds integers above 2^53. Every other type is still a stream and is passed on
- * byte for byte, so `application/merge-patch+json`, `application/json-patch+json` and
- * `application/vnd.valuetracker+json` keep all that JSON can say.
+ * SillyTavern parses `application/json` before a plugin gets the request, so the body is written again,
+ * which rounds integers above 2^53. Every other type is still a stream and is forwarded byte for byte,
+ * so `application/merge-patch+json`, `application/json-patch+json` and
+ * `application/vnd.valuetracker+json` stay exact.
  */
 
 const { Refusal } = require('./refusals');
 
 /**
  * @typedef {object} Body
- * @property {Buffer} [bytes] All of it; can be sent again.
- * @property {boolean} [stream] To be piped from the request; can be sent once.
- * @property {string} [length] What the request says it is.
+ * @property {Buffer} [bytes] The whole body; it can be sent again.
+ * @property {boolean} [stream] True: pipe it from the request; it can be sent once.
+ * @property {string} [length] The `Content-Length` of the request.
  */
 
 /**
@@ -23,7 +23,7 @@ const { Refusal } = require('./refusals');
  */
 function readBody(req) {
     const type = String(req.headers['content-type'] ?? '').split(';')[0].trim().toLowerCase();
-    // SillyTavern takes uploads out of the request for itself: there is nothing left to send.
+    // SillyTavern consumes uploads: there is nothing left to forward.
     if (type.startsWith('multipart/')) {
         throw unsupported('multipart forms');
     }
@@ -41,8 +41,8 @@ function readBody(req) {
 }
 
 /**
- * SillyTavern takes no bytes at all for `{}`, and an empty object may mean to clear everything.
- * Where it cannot be seen that there were bytes, there were none.
+ * Return true if the request had no body. SillyTavern parses an empty body as `{}`, and an empty object may
+ * mean to clear everything. So `{}` counts only if the headers prove that there were bytes.
  * @param {any} req
  */
 function isMissing(req) {

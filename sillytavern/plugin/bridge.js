@@ -2,8 +2,7 @@
 /**
  * Puts the parts together: guard, client file, identity, body, forward.
  *
- * One throw or unhandled rejection in a plugin stops all of SillyTavern, so nothing leaves
- * `handle`, `start` and `stop`.
+ * An uncaught error in a plugin stops all of SillyTavern, so `handle`, `start` and `stop` never throw.
  */
 
 const { Adoption } = require('./adopt');
@@ -16,10 +15,10 @@ const { knownHosts } = require('./hosts');
 const { OWNER, identify } = require('./identity');
 const { log: ownLog } = require('./log');
 const { away, refuse } = require('./refusals');
-const { SettingsError, findPlaces, readSettings } = require('./settings');
+const { SettingsError, findPaths, readSettings } = require('./settings');
 
-// How long SillyTavern's start waits for the server, in milliseconds. The pages that it opens
-// then find it there.
+// How long SillyTavern's start waits for the server, in milliseconds, so that the server answers
+// when the page opens.
 const FIRST_WAIT = 10_000;
 
 class Bridge {
@@ -28,11 +27,11 @@ class Bridge {
     /** @type {import('./guard').Allowed} */
     #allowed = { hosts: [], origins: [] };
     #available = async () => {
-        throw away('It is being started; try again in a moment.');
+        throw away('The server is starting; try again in a moment.');
     };
 
     /**
-     * @param {string} folder The plugin's own.
+     * @param {string} folder The folder of the plugin.
      * @param {object} [more]
      * @param {import('./log').Log} [more.log]
      * @param {object} [more.times] See `Child`.
@@ -50,10 +49,10 @@ class Bridge {
 
     async start() {
         try {
-            const places = findPlaces(this.folder);
-            const settings = this.#read(places);
+            const paths = findPaths(this.folder);
+            const settings = this.#read(paths);
             this.#allowed = {
-                hosts: [...knownHosts(places), ...settings?.allowedHosts ?? []],
+                hosts: [...knownHosts(paths), ...settings?.allowedHosts ?? []],
                 origins: settings?.allowedOrigins ?? [],
             };
             if (settings?.attach) {
@@ -62,7 +61,7 @@ class Bridge {
                 this.log.info(`using the server at ${url}`);
                 return;
             }
-            await this.#startChild(places);
+            await this.#startChild(paths);
         } catch (error) {
             this.log.error('could not start:', /** @type {Error} */ (error).stack);
         }
@@ -105,27 +104,27 @@ class Bridge {
         await this.forwarder.forward(req, res, identify(req), readBody(req));
     }
 
-    /** @param {import('./settings').Places} places */
-    #read(places) {
+    /** @param {import('./settings').Paths} paths */
+    #read(paths) {
         try {
-            return readSettings(places);
+            return readSettings(paths);
         } catch (error) {
             if (!(error instanceof SettingsError)) {
                 throw error;
             }
-            // The child says why, each time it would be started.
+            // The child reports the problem each time it tries to start.
             return null;
         }
     }
 
-    /** @param {import('./settings').Places} places */
-    async #startChild(places) {
+    /** @param {import('./settings').Paths} paths */
+    async #startChild(paths) {
         /** @type {Adoption | null} */
         let adoption = null;
-        const child = new Child(places, this.log, {
+        const child = new Child(paths, this.log, {
             times: this.times,
             prepare: async ({ dataDir }) => {
-                adoption = new Adoption(places.server, dataDir, this.log);
+                adoption = new Adoption(paths.server, dataDir, this.log);
                 await adoption.copy();
             },
             settle: async (target) => {

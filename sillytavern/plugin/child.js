@@ -1,9 +1,9 @@
 'use strict';
 /**
- * The Python server as a child process: started, waited for, started again when it has gone.
+ * The Python server as a child process: started, waited for, and started again when it has ended.
  *
- * Its standard input is a pipe that nothing is written to. The server stops when that ends,
- * which also happens when SillyTavern is killed, so no server is ever left behind.
+ * Its standard input is a pipe that nothing is written to. The server stops when the pipe closes.
+ * That also happens when SillyTavern is killed, so no server is left running.
  */
 
 const crypto = require('node:crypto');
@@ -16,21 +16,21 @@ const { describe, startFailure } = require('./failures');
 
 const READY = /^Value Tracker listening on http:\/\/([^/\s]+):(\d+)$/;
 const LAST_LINES = 20;
-// Deaths in a row after which requests no longer wait for the next start.
+// After more failures in a row than this, requests no longer wait for the next start.
 const QUICK_RESTARTS = 2;
 
 // Milliseconds.
 const TIMES = {
-    // A start that takes longer has gone wrong. Long, because files may have to be upgraded.
+    // A longer start counts as failed. The time is long because files may have to be upgraded.
     ready: 120_000,
-    // Between two starts; doubles with each that fails, up to the second number.
+    // The pause between two starts; it doubles with each failure, up to `longestPause`.
     pause: 250,
     longestPause: 30_000,
-    // Having lived so long, it was well.
+    // A server that ran this long counts as healthy: the count of failures starts again.
     healthy: 10_000,
-    // How long a request waits for a server that is just being started again.
+    // How long a request waits for a server that is being restarted.
     hold: 5_000,
-    // How long it may take to stop.
+    // How long the server may take to stop.
     stop: 3_000,
 };
 
@@ -43,24 +43,24 @@ class Child {
     /** @type {Target | null} */
     #target = null;
     #failures = 0;
-    /** Whether it is likely to be there soon. */
+    /** True if the server is expected to be ready soon. */
     #hopeful = true;
-    #why = 'It is being started; try again in a moment.';
+    #why = 'The server is starting; try again in a moment.';
     /** @type {Set<() => void>} */
     #waiting = new Set();
     /** @type {NodeJS.Timeout | undefined} */
     #timer;
 
     /**
-     * @param {import('./settings').Places} places
+     * @param {import('./settings').Paths} paths
      * @param {import('./log').Log} log
      * @param {object} [more]
      * @param {Partial<typeof TIMES>} [more.times]
      * @param {(settings: import('./settings').Settings) => Promise<void>} [more.prepare] Before each start.
-     * @param {(target: Target) => Promise<void>} [more.settle] When it has become ready.
+     * @param {(target: Target) => Promise<void>} [more.settle] After the server is ready.
      */
-    constructor(places, log, { times = {}, prepare = async () => {}, settle = async () => {} } = {}) {
-        this.places = places;
+    constructor(paths, log, { times = {}, prepare = async () => {}, settle = async () => {} } = {}) {
+        this.paths = paths;
         this.log = log;
         this.times = { ...TIMES, ...times };
         this.prepare = prepare;
@@ -71,7 +71,7 @@ class Child {
         return this.#process?.pid;
     }
 
-    /** Begins to keep a server running. */
+    /** Start the server and keep it running. */
     start() {
         if (this.#state === 'away') {
             this.#state = 'starting';
@@ -80,8 +80,7 @@ class Child {
     }
 
     /**
-     * Where the server is. One that is just being started is waited for a little; one that
-     * keeps failing is not.
+     * Return the address of the server. Wait a little if it is starting, but not if it keeps failing.
      * @returns {Promise<Target>}
      */
     async available() {
@@ -95,7 +94,7 @@ class Child {
     }
 
     /**
-     * Until it is ready, is not to be expected soon, or the time has passed.
+     * Wait until the server is ready, is not expected soon, or the time has passed.
      * @param {number} milliseconds
      */
     ready(milliseconds) {
@@ -113,7 +112,7 @@ class Child {
         });
     }
 
-    /** Stops it for good: the end of its input, a signal, and, if it does not listen, another. */
+    /** Stop the server: close its input, send SIGTERM, and kill it if it does not stop in time. */
     async stop() {
         this.#state = 'stopped';
         this.#target = null;
@@ -135,7 +134,7 @@ class Child {
                 resolve(undefined);
             });
             child.stdin?.end();
-            // On Windows every signal kills at once; there the end of its input has to do.
+            // On Windows every signal kills at once: there, closing the input is enough.
             if (process.platform !== 'win32') {
                 signal(child, 'SIGTERM');
             }
@@ -143,10 +142,10 @@ class Child {
     }
 
     async #attempt() {
-        // Read anew each time: the remedy may be a new installation or a changed file.
-        const settings = readSettings(this.places);
+        // Read the settings again each time: a new installation or a changed file may have fixed the problem.
+        const settings = readSettings(this.paths);
         if (settings.attach) {
-            throw new SettingsError('config.json names a server to attach to.', 'Restart SillyTavern, so that it is used.');
+            throw new SettingsError('config.json names a server to attach to.', 'Restart SillyTavern to use that server.');
         }
         if (!settings.python) {
             throw new SettingsError(
@@ -171,25 +170,25 @@ class Child {
         const said = [];
         const child = spawn(
             python,
-            // -P: nothing that happens to lie in SillyTavern's folder is taken for a module.
+            // -P: do not import modules from SillyTavern's folder.
             ['-P', '-m', 'valuetracker', 'serve', '--host', '127.0.0.1', '--port', '0', '--data-dir', dataDir],
             {
-                cwd: this.places.server,
+                cwd: this.paths.server,
                 stdio: ['pipe', 'pipe', 'pipe'],
                 windowsHide: true,
-                env: serverEnvironment(this.places, secret),
+                env: serverEnvironment(this.paths, secret),
             },
         );
         this.#process = child;
         const started = Date.now();
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => {
-            said.push('error: It was not ready in time.');
+            said.push('error: The server was not ready in time.');
             signal(child, 'SIGKILL');
         }, this.times.ready);
 
         let over = false;
-        const gone = (/** @type {import('./failures').Failure} */ failure) => {
+        const ended = (/** @type {import('./failures').Failure} */ failure) => {
             if (over) {
                 return;
             }
@@ -201,8 +200,8 @@ class Child {
             this.#failed(failure, lived);
         };
         child.stdin.on('error', () => {});
-        child.on('error', (error) => gone(startFailure(error, python)));
-        child.on('exit', (code, signal) => gone({ code, signal, said, python, dataDir }));
+        child.on('error', (error) => ended(startFailure(error, python)));
+        child.on('exit', (code, signal) => ended({ code, signal, said, python, dataDir }));
         eachLine(child.stderr, (line) => {
             said.push(line);
             said.splice(0, said.length - LAST_LINES);
@@ -239,7 +238,7 @@ class Child {
         const pause = Math.min(this.times.pause * 2 ** (this.#failures - 1), this.times.longestPause);
         this.#why = describe(failure).hint;
         this.#timer = setTimeout(() => {
-            // Only now: by this time its last words have been read.
+            // Described again here: by now all output of the process has been read.
             const { sentence, hint } = describe(failure);
             this.#why = hint;
             this.log.error(`${sentence} ${hint} (start ${this.#failures + 1} now)`);
@@ -254,18 +253,12 @@ class Child {
     }
 }
 
-/** Where SillyTavern itself answers: for the server to ask it how it is. */
-function ownUrl() {
-    const { port, ssl } = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS ?? {};
-    return `${ssl ? 'https' : 'http'}://127.0.0.1:${Number.isInteger(port) ? port : 8000}`;
-}
-
 /** @param {import('node:child_process').ChildProcess} child @param {NodeJS.Signals} name */
 function signal(child, name) {
     try {
         child.kill(name);
     } catch {
-        // Not ours to signal; the end of its input has been said.
+        // The process cannot be signalled; its input is closed already.
     }
 }
 

@@ -1,7 +1,7 @@
 'use strict';
 /**
- * The client library, for extensions that import it: it lies beside the plugin, so it is there
- * also while the server is away.
+ * Serves the client library to extensions that import it. The library is in the plugin's folder, so it
+ * is available even while the server is away.
  */
 
 const crypto = require('node:crypto');
@@ -32,7 +32,7 @@ async function sendClientFile(req, res, folder) {
     }
     const etag = `"${crypto.createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
     res.setHeader('etag', etag);
-    // To be asked for each time, so that a new version is not met by an old page.
+    // Always revalidated, so that a page does not mix files of two versions.
     res.setHeader('cache-control', 'no-cache');
     res.setHeader('x-content-type-options', 'nosniff');
     if (req.headers['if-none-match'] === etag) {

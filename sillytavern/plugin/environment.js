@@ -1,26 +1,26 @@
 'use strict';
 /**
- * What the server is told through its environment: the secret, that it ends with its input, and
- * which SillyTavern it belongs to. What a person has set for the latter stands.
+ * The environment of the server: the secret, the instruction to stop when its input closes, and the
+ * paths and address of this SillyTavern. Variables that the user has set for the latter are kept.
  */
 
 /**
- * @param {import('./settings').Places} places
+ * @param {import('./settings').Paths} paths
  * @param {string} secret
  * @returns {NodeJS.ProcessEnv}
  */
-function serverEnvironment(places, secret) {
+function serverEnvironment(paths, secret) {
     const { port, ssl } = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS ?? {};
     return {
-        SILLYTAVERN_PATH: places.server,
-        VALUETRACKER_ST_DATA_ROOT: places.data,
+        SILLYTAVERN_PATH: paths.server,
+        VALUETRACKER_ST_DATA_ROOT: paths.data,
         ...(port ? { VALUETRACKER_ST_BASE_URL: `${ssl ? 'https' : 'http'}://127.0.0.1:${port}` } : {}),
         ...process.env,
         VALUETRACKER_BRIDGE_SECRET: secret,
         VALUETRACKER_WATCH_STDIN: '1',
-        // Its port can be reached by every account of this machine.
+        // Every account of this machine can reach the port, so only the bridge is answered.
         VALUETRACKER_BRIDGE_ONLY: '1',
-        // Less than the plugin waits, or it would be killed in the middle of stopping.
+        // Shorter than the plugin waits; otherwise the server would be killed while it stops.
         VALUETRACKER_SHUTDOWN_SECONDS: '2',
     };
 }

@@ -1,17 +1,17 @@
 'use strict';
 /**
- * Why the server is not there, in words: a sentence for the log, and a hint that is shown in
- * the page too, so it names no folder of this machine.
+ * Describes why the server does not run: a sentence for the log, and a hint. The hint is also shown in
+ * the page, so it contains no path of this machine.
  */
 
 const IN_USE = 3;
 
 /**
  * @typedef {object} Failure
- * @property {number | null} [code] What it ended with.
+ * @property {number | null} [code] The exit code.
  * @property {string | null} [signal]
- * @property {string[]} [said] Its last lines on standard error.
- * @property {Error & {code?: string, hint?: string}} [error] It did not get so far.
+ * @property {string[]} [said] The last lines on standard error.
+ * @property {Error & {code?: string, hint?: string}} [error] The error that prevented the start.
  * @property {string} [python]
  * @property {string} [dataDir]
  */
@@ -31,9 +31,9 @@ function describe(failure) {
         return {
             sentence: `The server could not be started: ${error.message}${python ? ` (${python})` : ''}.`,
             hint: error.code === 'ENOENT' || error.code === 'EACCES'
-                ? 'The Python that installed Value Tracker is gone. Run `valuetracker sillytavern install` again, '
+                ? 'The Python that installed Value Tracker no longer exists. Run `valuetracker sillytavern install` again, '
                     + 'or name another one as "python" in plugins/valuetracker/config.json.'
-                : 'SillyTavern\'s console says more.',
+                : 'See SillyTavern\'s console for the reason.',
         };
     }
     const words = said.filter((line) => /^(error|hint): |Error: |No module named/.test(line)).join(' ') || said.at(-1) || '';
@@ -41,7 +41,7 @@ function describe(failure) {
         return {
             sentence: `Another server is using ${dataDir}. ${words}`,
             hint: 'Another Value Tracker server is using the data directory, perhaps that of a second SillyTavern. '
-                + 'Stop it, or use it from here, too: write its address as "attach" and its VALUETRACKER_BRIDGE_SECRET '
+                + 'Stop it, or share it: write its address as "attach" and its VALUETRACKER_BRIDGE_SECRET '
                 + 'as "secret" into plugins/valuetracker/config.json.',
         };
     }
@@ -49,12 +49,12 @@ function describe(failure) {
         return {
             sentence: `${python} has no Value Tracker.`,
             hint: 'The Python that installed Value Tracker no longer has it. Install it there again, '
-                + 'or run `valuetracker sillytavern install` from where it is.',
+                + 'or run `valuetracker sillytavern install` with the Python that has it.',
         };
     }
     return {
         sentence: `The server ended with ${signal ?? `code ${code}`}. ${words}`,
-        hint: 'It is being started again; try again in a moment. If this goes on, SillyTavern\'s console says why.',
+        hint: 'The server is being restarted; try again in a moment. If this continues, see SillyTavern\'s console for the reason.',
     };
 }
 

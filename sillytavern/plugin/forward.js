@@ -1,6 +1,6 @@
 'use strict';
 /**
- * Passes a request on to the server, and its answer back. Knows no endpoint by name.
+ * Forwards requests to the server and returns its answers. It knows no endpoint by name.
  */
 
 const http = require('node:http');
@@ -9,21 +9,21 @@ const { outgoing, returned } = require('./headers');
 const { Refusal, away, refuse } = require('./refusals');
 
 const PREFIX = '/api/plugins/valuetracker';
-// The server keeps an idle connection 75 s; giving up first means never to send into one that
-// it is just closing.
+// The server keeps an idle connection for 75 s. Closing it earlier here avoids sending into a
+// connection that the server is closing.
 const IDLE_MS = 30_000;
 const ATTEMPTS = 4;
 const RESETS = new Set(['ECONNRESET', 'EPIPE']);
 
 /**
- * What came of an attempt that got no answer.
+ * The result of an attempt that got no answer.
  * @typedef {object} Attempt
- * @property {boolean} unsent No connection came about.
- * @property {boolean} stale The connection had been used before, and was reset without a word.
+ * @property {boolean} unsent There was no connection.
+ * @property {boolean} stale The connection had been used before and was reset before any answer.
  */
 
 class Forwarder {
-    // Not the global agents: those may lead through a proxy.
+    // Not the global agents: they may use a proxy.
     #agent = new http.Agent({ keepAlive: true, timeout: IDLE_MS });
     #fresh = new http.Agent({ keepAlive: false });
 
@@ -58,16 +58,16 @@ class Forwarder {
             }
             if (attempt === ATTEMPTS || !mayRepeat(req, body, failed)) {
                 throw failed.unsent
-                    ? away('It does not answer; try again in a moment.')
-                    : away('It went away before it answered. Read before you send this again: it may have been done.', true);
+                    ? away('The server does not answer; try again in a moment.')
+                    : away('The server ended before it answered. The request may have been applied: read before you send it again.', true);
             }
-            // It takes a moment to be seen that the process at the other end is gone.
+            // It takes a moment to notice that the process has ended.
             await sleep(50 * attempt);
         }
     }
 
     /**
-     * A request of the plugin's own.
+     * Send a request of the plugin itself.
      * @param {import('./child').Target} target
      * @param {string} method
      * @param {string} path
@@ -107,7 +107,7 @@ class Forwarder {
      * @param {import('node:http').ServerResponse} res
      * @param {import('node:http').RequestOptions} options
      * @param {import('./body').Body} body
-     * @returns {Promise<Attempt | null>} Nothing, if an answer has begun to come.
+     * @returns {Promise<Attempt | null>} null once an answer has started.
      */
     #send(req, res, options, body) {
         return new Promise((resolve, reject) => {
@@ -123,7 +123,7 @@ class Forwarder {
             let heard = 0;
             /** @type {import('node:net').Socket | undefined} */
             let socket;
-            // The client is gone. (`req` says so as soon as its body has been read.)
+            // The client has disconnected. (`req` closes as soon as its body has been read, so listen to `res`.)
             const abandon = () => out.destroy();
             res.once('close', abandon);
             out.on('socket', (given) => {
@@ -132,11 +132,11 @@ class Forwarder {
                 const begin = () => {
                     connected = true;
                     if (body.stream) {
-                        // Not before there is a connection: until then it can be sent elsewhere.
+                        // Wait for the connection: until then the body can still be sent elsewhere.
                         req.pipe(out);
                     }
                 };
-                // A connection that is used again never says so again.
+                // A reused connection does not emit `connect` again.
                 given.connecting ? given.once('connect', begin) : begin();
             });
             out.on('response', (incoming) => {
@@ -145,7 +145,7 @@ class Forwarder {
                 try {
                     relay(incoming, res, () => {
                         res.off('close', abandon);
-                        // Answered before all was read (too large, say): the rest leads nowhere.
+                        // The server answered before it read everything (for example: too large). Discard the rest.
                         req.unpipe(out);
                         req.resume();
                     });
@@ -166,7 +166,7 @@ class Forwarder {
                 });
             };
             out.on('error', fail);
-            // Also said where there is no error to tell of, as of an answer that offers an upgrade.
+            // `close` also comes without an error, for example if the answer offers an upgrade.
             out.on('close', () => fail(undefined));
             if (!body.stream) {
                 out.end(body.bytes);
@@ -176,13 +176,13 @@ class Forwarder {
 }
 
 /**
- * What was asked below the mount, as it was sent. (`req.url` lacks one of two slashes.)
+ * Return the path below the mount as it was sent. (`req.url` loses one of two slashes.)
  * @param {any} req
  * @returns {string}
  */
 function rawPath(req) {
     const whole = String(req.originalUrl ?? req.url);
-    // An absolute target names a host of its own, which nobody has looked at.
+    // An absolute target names a host that the guard has not checked.
     if (!whole.startsWith('/')) {
         throw new Refusal(400, 'malformed_request', 'The request does not name a path.');
     }
@@ -190,8 +190,8 @@ function rawPath(req) {
 }
 
 /**
- * Whether a request can be sent again without being done twice: it never left, or it met a
- * connection that the server had closed meanwhile and is one that may be done twice.
+ * Return true if a request can be sent again: it was never sent, or the server had closed the idle
+ * connection and applying the request twice does no harm.
  * @param {import('node:http').IncomingMessage} req
  * @param {import('./body').Body} body
  * @param {Attempt} failed
@@ -210,7 +210,7 @@ function relay(incoming, res, done) {
     incoming.on('error', () => {});
     incoming.on('close', () => {
         done();
-        // The server died in the middle: half an answer must not look like a whole one.
+        // The server ended in the middle of its answer. Destroy the response: a partial answer must not look complete.
         if (!incoming.complete && !res.writableEnded) {
             res.destroy();
         }
@@ -221,13 +221,13 @@ function relay(incoming, res, done) {
     }
     const status = incoming.statusCode ?? 0;
     if (status < 200 || status > 599) {
-        throw away('It answered what is no answer.', true);
+        throw away('The server sent an invalid answer.', true);
     }
     res.statusCode = status;
     returned(incoming.rawHeaders, res);
     const live = /^text\/event-stream/i.test(incoming.headers['content-type'] ?? '');
     if (live) {
-        // SillyTavern's compression, and a proxy's, would keep events back until the end.
+        // Without this, compression in SillyTavern or a proxy would hold events back until the end.
         res.setHeader('cache-control', 'no-cache, no-transform');
         res.setHeader('x-accel-buffering', 'no');
         res.flushHeaders();

@@ -1,16 +1,16 @@
 'use strict';
 /**
- * Which requests are a page's of this SillyTavern, or a program's, and not another site's.
+ * Refuses requests of other sites. Pages of this SillyTavern and programs are allowed.
  *
- * SillyTavern lets any page read what plugins answer to GET (its CORS origin is `null` by
- * default, its host list is off), so this looks at every request, whatever its method:
+ * By default SillyTavern lets any page read the answers of plugins to GET (its CORS origin is `null`
+ * and its host list is off), so every request is checked, with any method:
  *
  * - `Host` must be an IP address, `localhost`, this machine's own name or a name that was
- *   configured. A page that has its own name point here (DNS rebinding) sends that name, and
- *   an address cannot be pointed elsewhere.
- * - `Origin`, where there is one, must be the host that was asked, or a configured one.
+ *   configured. A page whose own name points here (DNS rebinding) sends that name. An IP
+ *   address cannot be redirected like this.
+ * - `Origin`, if present, must be the requested host or a configured origin.
  * - `Sec-Fetch-Site` must be `same-origin` or `none`: other sites, and other ports of this
- *   machine, are refused also where a browser sends no `Origin`.
+ *   machine, are refused even if the browser sends no `Origin`.
  */
 
 const net = require('node:net');
@@ -65,7 +65,7 @@ function guard(req, allowed) {
 
 /** @param {import('node:http').IncomingMessage} req */
 function hostOf(req) {
-    // Node keeps the first of several; a proxy in between may have believed another.
+    // Node keeps the first of several `Host` headers; a proxy may have used another one.
     const lines = req.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');
     return lines.length === 1 ? parseHost(req.headers.host ?? '') : null;
 }
@@ -113,8 +113,8 @@ function parseOrigin(origin) {
 }
 
 /**
- * Whether an origin is the host that was asked. Its scheme is not compared: behind a proxy
- * that speaks TLS the page is `https` and the request here is not.
+ * Return true if an origin is the requested host. The scheme is not compared: behind a proxy with TLS
+ * the page is `https` but the request is not.
  * @param {string} origin
  * @param {NonNullable<ReturnType<typeof parseHost>>} host
  */

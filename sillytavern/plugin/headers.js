@@ -1,9 +1,9 @@
 'use strict';
 /**
- * Which headers go on to the server, and which come back.
+ * Selects the headers that are sent to the server and those that are returned.
  *
- * Who is asking is set here and nowhere else: whatever a request says about that itself is
- * dropped, and so is what was meant for SillyTavern (cookies, CSRF token, log-in).
+ * The user is set only here. Headers of a request that claim a user are dropped, and so are those meant
+ * for SillyTavern (cookies, CSRF token, login).
  */
 
 const HOP_BY_HOP = [
@@ -22,8 +22,7 @@ const NOT_RETURNED_PREFIXES = ['access-control-', 'x-vt-', 'proxy-'];
 /** @typedef {Record<string, string | number | string[]>} Headers */
 
 /**
- * Name and values of each header, without those that are only for this connection: by their
- * nature, or because `Connection` names them.
+ * Return the headers without those of one connection: hop-by-hop headers, and those that `Connection` names.
  * @param {string[]} raw As Node gives them: name, value, name, value.
  * @param {Set<string>} dropped
  * @param {string[]} prefixes
@@ -45,7 +44,7 @@ function kept(raw, dropped, prefixes) {
 }
 
 /**
- * The headers of the request to the server.
+ * Return the headers of the request to the server.
  * @param {string[]} raw
  * @param {import('./body').Body} body
  * @param {import('./identity').Person} person
@@ -57,11 +56,11 @@ function outgoing(raw, body, person, secret) {
     /** @type {Headers} */
     const headers = Object.create(null);
     for (const [name, values] of found) {
-        // Two of a name stay two: which of them is meant is for the server to refuse.
+        // Repeated headers stay repeated: the server refuses them where only one is allowed.
         headers[name] = values.length === 1 ? values[0] : values;
     }
     if (!body.stream) {
-        // The bytes are new: UTF-8, as they are, whatever those that came were.
+        // The body was written again as plain UTF-8: the original encoding no longer applies.
         delete headers['content-encoding'];
     }
     if (body.bytes) {
@@ -81,7 +80,7 @@ function outgoing(raw, body, person, secret) {
 }
 
 /**
- * Copies the headers of the server's answer.
+ * Copy the headers of the server's answer.
  * @param {string[]} raw
  * @param {import('node:http').ServerResponse} res
  */
@@ -92,7 +91,7 @@ function returned(raw, res) {
         try {
             res.setHeader(name, before ? [String(before), ...values].join(', ') : value);
         } catch {
-            // A value that HTTP does not allow: the rest of the answer is worth having.
+            // HTTP does not allow this value: drop the header and return the rest.
         }
     }
 }

@@ -1,6 +1,6 @@
 'use strict';
 /**
- * The names under which SillyTavern is known to be opened, besides addresses and `localhost`.
+ * The host names of this SillyTavern, besides IP addresses and `localhost`.
  */
 
 const fs = require('node:fs');
@@ -9,16 +9,16 @@ const path = require('node:path');
 const { createRequire } = require('node:module');
 
 /**
- * @param {import('./settings').Places} places
+ * @param {import('./settings').Paths} paths
  * @returns {string[]}
  */
-function knownHosts(places) {
-    return [...machineNames(os.hostname()), ...launchName(), ...whitelisted(places)];
+function knownHosts(paths) {
+    return [...machineNames(os.hostname()), ...launchName(), ...whitelisted(paths)];
 }
 
 /**
- * This machine's own name, alone and as its network announces it (`name.local`): names of one
- * label and `.local` are in no public DNS, so no other site can be found under them.
+ * Return this machine's own name, alone and with `.local`. Names of one label and `.local` names are in
+ * no public DNS, so no other site can have them.
  * @param {string} hostname
  */
 function machineNames(hostname) {
@@ -26,26 +26,25 @@ function machineNames(hostname) {
     return /^[a-z0-9_-]+$/.test(name) ? [name, `${name}.local`] : [];
 }
 
-/** The name that SillyTavern opens its own page by. */
+/** Return the name under which SillyTavern opens its own page. */
 function launchName() {
     const name = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS?.browserLaunchHostname;
     return typeof name === 'string' && name !== 'auto' ? [name] : [];
 }
 
 /**
- * `hostWhitelist.hosts` of SillyTavern's configuration, in its own spelling: `.name` means
- * its subdomains, too. It is read with SillyTavern's own YAML parser; without that, names come
- * from this plugin's `config.json` only.
- * @param {import('./settings').Places} places
+ * Return `hostWhitelist.hosts` of SillyTavern's configuration; `.name` includes subdomains. The file is
+ * read with SillyTavern's own YAML parser. Without the parser, only `config.json` of this plugin counts.
+ * @param {import('./settings').Paths} paths
  */
-function whitelisted(places) {
+function whitelisted(paths) {
     try {
         const variable = process.env.SILLYTAVERN_HOSTWHITELIST_HOSTS;
         const file = /** @type {any} */ (globalThis).COMMAND_LINE_ARGS?.configPath ?? 'config.yaml';
         const hosts = variable !== undefined
             ? JSON.parse(variable)
-            : createRequire(path.join(places.server, 'server.js'))('yaml')
-                .parse(fs.readFileSync(path.resolve(places.server, file), 'utf8'))?.hostWhitelist?.hosts;
+            : createRequire(path.join(paths.server, 'server.js'))('yaml')
+                .parse(fs.readFileSync(path.resolve(paths.server, file), 'utf8'))?.hostWhitelist?.hosts;
         return Array.isArray(hosts) ? hosts.filter((each) => typeof each === 'string') : [];
     } catch {
         return [];

@@ -1,7 +1,7 @@
 'use strict';
 /**
- * Who is asking, as SillyTavern's log-in says. The profile also holds the password's hash: the
- * handle and one flag are all that leaves this file.
+ * The user of a request, from SillyTavern's login. The profile also contains the password's hash, so
+ * only the handle and the admin flag leave this module.
  */
 
 const { Refusal } = require('./refusals');
@@ -10,7 +10,7 @@ const HANDLE = /^[a-z0-9_-]{1,64}$/;
 
 /** @typedef {{handle: string, admin: boolean}} Person */
 
-/** The one user of a SillyTavern without accounts, whose data the data directory itself is. */
+/** The only user of a SillyTavern without accounts; the data directory itself holds this user's data. */
 const OWNER = Object.freeze({ handle: 'default-user', admin: true });
 
 /**
@@ -20,9 +20,9 @@ const OWNER = Object.freeze({ handle: 'default-user', admin: true });
 function identify(req) {
     const profile = req.user?.profile;
     const handle = profile?.handle;
-    // Never somebody else in doubt.
+    // If in doubt, refuse: a wrong user would see another user's data.
     if (typeof handle !== 'string' || !HANDLE.test(handle)) {
-        throw new Refusal(403, 'login_required', 'SillyTavern does not say who is asking.', 'Log in to SillyTavern and try again.');
+        throw new Refusal(403, 'login_required', 'SillyTavern does not name the user of this request.', 'Log in to SillyTavern and try again.');
     }
     return { handle, admin: profile.admin === true };
 }

@@ -1,6 +1,6 @@
 'use strict';
 /**
- * The SillyTavern server plugin: what SillyTavern loads. See README.md.
+ * The entry of the SillyTavern server plugin. See README.md.
  */
 
 const { Bridge } = require('./bridge');

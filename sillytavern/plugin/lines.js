@@ -1,6 +1,6 @@
 'use strict';
 /**
- * A stream of a child process, line by line, whatever its pieces are.
+ * Splits the output stream of a child process into lines.
  */
 
 const LINE_LENGTH = 64 * 1024;

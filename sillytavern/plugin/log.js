@@ -1,7 +1,7 @@
 'use strict';
 /**
- * Lines on SillyTavern's console. What came from elsewhere is made harmless first: nothing
- * may begin a line of its own or talk to the terminal.
+ * Writes lines to SillyTavern's console. Control characters are removed first, so that no text can
+ * start a new line or control the terminal.
  */
 
 const PREFIX = '[ValueTracker]';
@@ -18,7 +18,7 @@ function line(level, pieces) {
     try {
         console[level](PREFIX, plain(pieces.join(' ')));
     } catch {
-        // A console that is gone (EPIPE) is no reason to stop.
+        // A closed console (EPIPE) is no reason to stop.
     }
 }
 

@@ -1,6 +1,6 @@
 'use strict';
 /**
- * What the plugin answers by itself, in the shape of the server's errors:
+ * The errors that the plugin itself answers with, in the form of the server's errors:
  * `{"error", "code", "hint", "details"}`.
  */
 
@@ -26,8 +26,7 @@ class Refusal extends Error {
 }
 
 /**
- * The server cannot be reached. `maybeApplied` says whether the request may have taken effect
- * all the same.
+ * Return the error for a server that cannot be reached. `maybeApplied`: the request may have been applied.
  * @param {string} hint
  * @param {boolean} [maybeApplied]
  */
@@ -37,14 +36,14 @@ function away(hint, maybeApplied = false) {
 
 /**
  * @param {import('node:http').ServerResponse} res
- * @param {unknown} failure Anything but a `Refusal` is shown as nothing but a code.
+ * @param {unknown} failure Details of anything but a `Refusal` are hidden.
  */
 function refuse(res, failure) {
     if (res.destroyed || res.writableEnded) {
         return;
     }
     if (res.headersSent) {
-        // Half an answer must not look like a whole one.
+        // A partial answer must not look complete.
         res.destroy();
         return;
     }
@@ -52,7 +51,7 @@ function refuse(res, failure) {
         ? failure
         : new Refusal(500, 'internal_error', 'Something went wrong.');
     const body = Buffer.from(JSON.stringify(refusal.body));
-    // SillyTavern allows `Origin: null` by default; a refused page is told nothing.
+    // SillyTavern allows `Origin: null` by default; a refused page must not read the answer.
     res.removeHeader('access-control-allow-origin');
     res.statusCode = refusal.status;
     res.setHeader('content-type', 'application/json');

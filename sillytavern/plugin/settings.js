@@ -1,7 +1,7 @@
 'use strict';
 /**
- * What the plugin goes by: `installed.json`, which the installer writes (the interpreter that
- * installed it), and `config.json`, which is the person's and never overwritten.
+ * The settings of the plugin: `installed.json`, which the installer writes (the interpreter that
+ * installed the plugin), and `config.json`, which belongs to the user and is never overwritten.
  */
 
 const fs = require('node:fs');
@@ -26,8 +26,8 @@ const KINDS = {
 
 /**
  * @typedef {object} Settings
- * @property {{host: string, port: number, url: string} | null} attach A running server to use instead of an own one.
- * @property {string} secret What that server has as `VALUETRACKER_BRIDGE_SECRET`.
+ * @property {{host: string, port: number, url: string} | null} attach A running server to use instead of starting one.
+ * @property {string} secret The `VALUETRACKER_BRIDGE_SECRET` of that server.
  * @property {string} dataDir
  * @property {string | null} python
  * @property {string[]} allowedHosts
@@ -35,19 +35,19 @@ const KINDS = {
  */
 
 /**
- * @typedef {object} Places
+ * @typedef {object} Paths
  * @property {string} plugin The folder of this plugin.
- * @property {string} server SillyTavern's own: with `server.js` and `public/`.
- * @property {string} data SillyTavern's data root.
+ * @property {string} server The folder of SillyTavern, with `server.js` and `public/`.
+ * @property {string} data The data root of SillyTavern.
  */
 
 /**
- * Where things are. The plugin's folder may be a link to a checkout, and SillyTavern changes
- * to its own folder when it starts.
+ * Find the folders. The plugin's folder may be a link to a checkout; then the working directory counts,
+ * because SillyTavern changes to its own folder when it starts.
  * @param {string} plugin
- * @returns {Places}
+ * @returns {Paths}
  */
-function findPlaces(plugin) {
+function findPaths(plugin) {
     const above = path.resolve(plugin, '..', '..');
     const server = [above, process.cwd()].find((each) => fs.existsSync(path.join(each, 'server.js'))) ?? above;
     const data = /** @type {any} */ (globalThis).DATA_ROOT;
@@ -55,14 +55,14 @@ function findPlaces(plugin) {
 }
 
 /**
- * @param {Places} places
+ * @param {Paths} paths
  * @returns {Settings}
- * @throws {SettingsError} A file that is there and cannot be used is never taken for an
- *   absent one: the data would seem to be gone.
+ * @throws {SettingsError} A file that exists but cannot be used is never treated as missing:
+ *   another data directory would be used, and the data would seem to be lost.
  */
-function readSettings(places) {
-    const installed = readObject(path.join(places.plugin, 'installed.json'));
-    const config = readObject(path.join(places.plugin, 'config.json'));
+function readSettings(paths) {
+    const installed = readObject(path.join(paths.plugin, 'installed.json'));
+    const config = readObject(path.join(paths.plugin, 'config.json'));
     for (const [name, value] of Object.entries(config)) {
         const kind = KINDS[/** @type {keyof typeof KINDS} */ (name)];
         const right = kind === 'list'
@@ -70,8 +70,8 @@ function readSettings(places) {
             : kind === undefined || value === null || typeof value === 'string';
         if (!right) {
             throw new SettingsError(
-                `config.json: "${name}" must be ${kind === 'list' ? 'a list of texts' : 'a text'}.`,
-                'Mend plugins/valuetracker/config.json.',
+                `config.json: "${name}" must be ${kind === 'list' ? 'a list of strings' : 'a string'}.`,
+                'Correct plugins/valuetracker/config.json.',
             );
         }
     }
@@ -86,7 +86,7 @@ function readSettings(places) {
     return {
         attach,
         secret: config.secret ?? '',
-        dataDir: config.dataDir ? path.resolve(places.server, config.dataDir) : path.join(places.data, '_valuetracker'),
+        dataDir: config.dataDir ? path.resolve(paths.server, config.dataDir) : path.join(paths.data, '_valuetracker'),
         python: config.python || (typeof installed.python === 'string' && installed.python) || null,
         allowedHosts: config.allowedHosts ?? [],
         allowedOrigins: config.allowedOrigins ?? [],
@@ -103,18 +103,18 @@ function readObject(file) {
         if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') {
             return {};
         }
-        throw new SettingsError(`${name} cannot be read.`, `Look at the permissions of plugins/valuetracker/${name}.`);
+        throw new SettingsError(`${name} cannot be read.`, `Check the permissions of plugins/valuetracker/${name}.`);
     }
     try {
-        // Editors on Windows begin files with a byte order mark.
+        // Editors on Windows may start a file with a byte order mark.
         const value = JSON.parse(text.replace(/^\ufeff/, ''));
         if (value !== null && typeof value === 'object' && !Array.isArray(value)) {
             return value;
         }
     } catch {
-        // Said below.
+        // Reported below.
     }
-    throw new SettingsError(`${name} is not a JSON object.`, `Mend or remove plugins/valuetracker/${name}.`);
+    throw new SettingsError(`${name} is not a JSON object.`, `Correct or remove plugins/valuetracker/${name}.`);
 }
 
 /** @param {string} text */
@@ -126,9 +126,9 @@ function parseAttach(text) {
             return { host, port: Number(url.port || 80), url: url.origin };
         }
     } catch {
-        // Said below.
+        // Reported below.
     }
     throw new SettingsError('config.json: "attach" is not the address of a server.', 'Write it like "http://127.0.0.1:8420".');
 }
 
-module.exports = { SettingsError, findPlaces, readSettings };
+module.exports = { SettingsError, findPaths, readSettings };

@@ -162,7 +162,7 @@ def test_sillytavern_runs_without_a_python_and_says_what_is_missing(
     with tavern.client() as client:
         answer = client.get("/health")
         assert (answer.status_code, answer.json()["code"]) == (503, "server_away")
-        assert "The Python that installed Value Tracker is gone." in answer.json()["hint"]
+        assert "The Python that installed Value Tracker no longer exists." in answer.json()["hint"]
         assert "gone/python" in tavern.log
 
         # Installed anew, it is found without a restart.

@@ -145,7 +145,7 @@ test('a Python that is gone is named in the log and in the hint, and found when 
     const answer = await opened.ask('GET', '/health');
 
     assert.equal(answer.status, 503);
-    assert.match(answer.json.hint, /The Python that installed Value Tracker is gone/);
+    assert.match(answer.json.hint, /The Python that installed Value Tracker no longer exists/);
     assert.doesNotMatch(answer.text, /nowhere/);
     await waitFor(() => opened.log.text.includes('/nowhere/python'));
     tavern.write('installed.json', { python: PYTHON });

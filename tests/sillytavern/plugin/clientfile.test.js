@@ -1,5 +1,7 @@
 'use strict';
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
 const test = require('node:test');
 const { attach, openEcho } = require('./rig');
 
@@ -17,7 +19,20 @@ test('the client library is served as a script, also while the server is away', 
     assert.deepEqual([again.status, again.text], [304, '']);
 });
 
-test('where it is not installed, that is what is said', async (t) => {
+test('the modules in the folders of the library are served too, and nothing deeper', async (t) => {
+    const tavern = await attach(t, await openEcho(t), { clientFile: '' });
+    fs.mkdirSync(path.join(tavern.plugin, 'client/state/inner'), { recursive: true });
+    tavern.write('client/state/json.js', 'export const json = 1;');
+    tavern.write('client/state/inner/deep.js', 'export const deep = 1;');
+
+    const answer = await tavern.ask('GET', '/client/state/json.js');
+    const deep = await tavern.ask('GET', '/client/state/inner/deep.js');
+
+    assert.deepEqual([answer.status, answer.text], [200, 'export const json = 1;']);
+    assert.equal(deep.json.url, '/api/plugins/valuetracker/client/state/inner/deep.js');
+});
+
+test('a missing library is reported as not installed', async (t) => {
     const tavern = await attach(t, { port: 1 });
 
     const answer = await tavern.ask('GET', '/client/valuetracker.js');

@@ -3,9 +3,9 @@ const assert = require('node:assert/strict');
 const path = require('node:path');
 const test = require('node:test');
 const { makeTavern, openTavern, waitFor } = require('./rig');
-const { findPlaces, readSettings } = require('../../../sillytavern/plugin/settings');
+const { findPaths, readSettings } = require('../../../sillytavern/plugin/settings');
 
-const read = (tavern) => readSettings(findPlaces(tavern.plugin));
+const read = (tavern) => readSettings(findPaths(tavern.plugin));
 
 test('without a config the interpreter is the installer\'s and the data lies in the data root', (t) => {
     const tavern = makeTavern(t, { python: '/usr/bin/some-python' });
@@ -38,7 +38,7 @@ const REFUSED = [
     ['{', /config\.json is not a JSON object/],
     ['[]', /not a JSON object/],
     ['null', /not a JSON object/],
-    [{ dataDir: 5 }, /"dataDir" must be a text/],
+    [{ dataDir: 5 }, /"dataDir" must be a string/],
     [{ allowedHosts: 'a' }, /"allowedHosts" must be a list/],
     [{ allowedOrigins: [1] }, /"allowedOrigins" must be a list/],
     [{ attach: 'http://127.0.0.1:8420' }, /needs a "secret"/],
@@ -62,7 +62,7 @@ test('while the config is broken nothing is started; mended, it is used', async 
 
     const answer = await opened.ask('GET', '/health');
 
-    assert.deepEqual([answer.status, answer.json.hint], [503, 'Mend or remove plugins/valuetracker/config.json.']);
+    assert.deepEqual([answer.status, answer.json.hint], [503, 'Correct or remove plugins/valuetracker/config.json.']);
     tavern.write('config.json', { dataDir: 'mine' });
     await waitFor(async () => (await opened.ask('GET', '/health')).status === 200);
     assert.match(opened.log.text, new RegExp(`data in ${path.join(tavern.root, 'mine')}`));
