@@ -6,7 +6,7 @@ BIN := .venv/bin
 LOCKED := $(shell command -v flock >/dev/null 2>&1 && echo flock .cache/lock)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
 
-.PHONY: run test check bench soak docs lock clean
+.PHONY: run test check bench soak docs screenshots lock clean
 
 run: .cache/run
 	$(BIN)/python -m valuetracker serve
@@ -32,6 +32,10 @@ soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache
 
 docs: .cache/dev
 	$(BIN)/valuetracker docs --write API.md
+
+# Makes the pictures in docs/images.
+screenshots: .cache/dev .cache/sillytavern/ready .cache/chromium
+	$(BIN)/python -m tests.sillytavern.screenshots
 
 # Writes the hashed requirements anew from pyproject.toml.
 lock: .cache/dev
