@@ -1,13 +1,13 @@
 """
 A real SillyTavern with the plugin and the extension, a scripted model, and Chromium.
 
-`tavern` is one that all tests of the folder share: each makes a `character` of its own. Where a
-test kills, installs or removes, `start_tavern` boots another. `tab` is a page of `tavern`,
-`open_tab` opens more.
+All tests of the folder share `tavern`, and each creates a `character` of its own. A test that
+kills, installs or removes something boots another SillyTavern with `start_tavern`. `tab` is a page
+of `tavern`; `open_tab` opens more.
 
-What lives longer than a test ends with this folder, not with the session: while playwright runs,
-its event loop counts as running, and no test elsewhere could start one. For the same reason no
-test of this folder is a coroutine.
+Shared fixtures end with this folder, not with the session: while playwright runs, its event loop
+counts as running, and no test elsewhere could start one. For the same reason no test of this folder
+is a coroutine.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def shared_model() -> Iterator[Model]:
 
 @pytest.fixture
 def model(shared_model: Model) -> Model:
-    """The model that every SillyTavern here is connected to, with nothing scripted yet."""
+    """The model that every SillyTavern of this folder uses, without a script."""
     shared_model.reset()
     return shared_model
 
 
 @pytest.fixture(scope="package")
 def tavern(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Iterator[SillyTavern]:
-    """With the plugin and the extension, for one user."""
+    """A SillyTavern with the plugin and the extension, for one user."""
     tavern = SillyTavern(tmp_path_factory.mktemp("tavern"), model_url=shared_model.url)
     try:
         install(tavern.server)
@@ -76,7 +76,7 @@ def tavern(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Ite
 
 @pytest.fixture(scope="package")
 def parlour(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Iterator[SillyTavern]:
-    """As `tavern`, but its player has the panel open, and the model sets and is told values."""
+    """Like `tavern`, but the panel is open, and the model sets values and gets all values."""
     tavern = SillyTavern(tmp_path_factory.mktemp("parlour"), model_url=shared_model.url)
     choose(tavern, open=True, tool=True, inject="all", depth=0)
     try:
@@ -89,7 +89,7 @@ def parlour(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> It
 
 @pytest.fixture
 def panel(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
-    """The panel in a page of `parlour`, with a chat of a character of the test's own."""
+    """The panel in a page of `parlour`, with the chat of a new character."""
     name = f"Guest {next(NUMBERS)}"
     parlour.create_character(name)
     tab = open_tab(parlour)
@@ -101,7 +101,7 @@ def panel(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
 def shared_house(
     tmp_path_factory: pytest.TempPathFactory, shared_model: Model
 ) -> Iterator[SillyTavern]:
-    """With accounts: `default-user` is an admin, `ada` and `bob` (passwords the same) are not."""
+    """A SillyTavern with accounts: `default-user` is an admin; `ada` and `bob` are not."""
     tavern = SillyTavern(
         tmp_path_factory.mktemp("house"), model_url=shared_model.url, accounts=True
     )
@@ -119,7 +119,7 @@ def shared_house(
 def start_tavern(
     tmp_path_factory: pytest.TempPathFactory, shared_model: Model
 ) -> Iterator[StartTavern]:
-    """Boots one for this test alone. `installed=False` leaves it bare, `boot=False` at rest."""
+    """Boot a SillyTavern for one test; `installed=False`: without plugin, `boot=False`: stopped."""
     with ExitStack() as stack:
 
         def start(*, installed: bool = True, boot: bool = True, **given: Any) -> SillyTavern:
@@ -146,10 +146,10 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def open_tab(chromium: Browser, request: pytest.FixtureRequest, model: Model) -> Iterator[OpenTab]:
     """
-    Opens a page of a SillyTavern and waits until it is ready.
+    Open a page of a SillyTavern and wait until it is ready.
 
-    Each has a browser profile of its own, unless it is `beside` another tab. `session` is whose
-    cookies it has; further arguments are playwright's for a context (`viewport`, `locale`).
+    Each page has its own browser profile, unless it is `beside` another tab. Its cookies come from
+    `session`. Other arguments go to playwright's context (`viewport`, `locale`).
     """
     name = re.sub(r"\W+", "-", request.node.name).strip("-")
     with ExitStack() as stack:
@@ -192,7 +192,7 @@ def tab(open_tab: OpenTab, tavern: SillyTavern) -> Tab:
 
 @pytest.fixture
 def character(tavern: SillyTavern) -> str:
-    """The name of a character of the test's own, in `tavern`."""
+    """The name of a new character in `tavern`."""
     name = f"Character {next(NUMBERS)}"
     tavern.create_character(name)
     return name

@@ -1,10 +1,10 @@
 """
 A real SillyTavern, booted from the npm package that `make test` brings.
 
-Each has a folder of its own: `server` is a copy of the program, so that plugins and extensions
-are installed into it and not into the cache; `data` is its data root. SillyTavern builds its
-front-end libraries on a first boot (half a minute); what it built is kept beside the package and
-given to the next, which is then ready in five seconds.
+Each SillyTavern has its own folder: `server` is a copy of the program, so that plugins and
+extensions are installed there and not into the cache; `data` is its data root. SillyTavern builds
+its front-end libraries on a first boot (half a minute). The result is kept beside the package and
+copied into the next SillyTavern, which is then ready in five seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from valuetracker.settings import PREFIX
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = REPOSITORY / ".cache/sillytavern/node_modules"
 PRELOAD = Path(__file__).with_name("preload.cjs")
-# Where it builds: the one in a container, the other elsewhere.
+# The folders of the build: the first in a container, the second elsewhere.
 BUILT_PLACES = ("server/dist/_webpack", "data/_webpack")
 
 BOOT_SECONDS = 180.0
@@ -49,7 +49,7 @@ LISTENING = re.compile(r"listening on IPv4: 127\.0\.0\.1:(\d+)")
 
 
 class SillyTavern:
-    """One that runs, or can be booted; `accounts` is its multi-user mode."""
+    """A SillyTavern that runs or can be booted; `accounts` is its multi-user mode."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SillyTavern:
         return self.log_file.read_text(errors="replace")
 
     def write_settings(self, handle: str) -> None:
-        """Past the onboarding, and connected to the model of the tests."""
+        """Write settings that skip the onboarding and connect to the model of the tests."""
         settings = orjson.loads((self.server / "default/content/settings.json").read_bytes())
         settings |= {"firstRun": False, "main_api": "openai"}
         settings["power_user"] |= {"auto_connect": True}
@@ -104,13 +104,13 @@ class SillyTavern:
         (folder / "settings.json").write_bytes(orjson.dumps(settings))
 
     def boot(self) -> None:
-        """Start it and wait until it answers; on the port it had before, where it had one."""
+        """Start SillyTavern and wait until it answers; on its previous port, if it had one."""
         started = time.monotonic()
         for _ in range(5):
             self.port = self.port or free_port()
             if self._boot_once():
                 break
-            # Somebody else took the port in the meantime.
+            # Another process took the port in the meantime.
             self.port = 0
         else:
             raise AssertionError(f"found no port for SillyTavern: {self.log[-2000:]}")
@@ -118,7 +118,7 @@ class SillyTavern:
         keep_build(self.folder)
 
     def _boot_once(self) -> bool:
-        """False where the port was taken."""
+        """Start SillyTavern once; return False if the port was taken."""
         node = shutil.which("node")
         assert node, "the tests need Node"
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
@@ -136,7 +136,7 @@ class SillyTavern:
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 env={**os.environ, **self.environment},
-                # A group of its own, which ends as one.
+                # Its own process group, so that all of it can be ended together.
                 start_new_session=True,
             )
         end = time.monotonic() + BOOT_SECONDS
@@ -151,7 +151,7 @@ class SillyTavern:
         return True
 
     def _answers(self, begin: int) -> bool:
-        # Its log says that it is this one that listens there.
+        # The log proves that this process listens on the port.
         if not LISTENING.search(self.log[begin:]):
             return False
         try:
@@ -160,13 +160,13 @@ class SillyTavern:
             return False
 
     def stop(self) -> int:
-        """End it as a person does, and say with what code."""
+        """Stop SillyTavern as a person does, and return the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self._wait(STOP_SECONDS)
 
     def kill(self) -> None:
-        """Kill SillyTavern alone, with no chance to tell its children."""
+        """Kill SillyTavern alone; it cannot signal its children."""
         assert self.process is not None
         self.process.kill()
         self._wait()
@@ -179,7 +179,7 @@ class SillyTavern:
         return code
 
     def end(self) -> None:
-        """Stop it, whatever of it runs, and give the space back; data and log stay."""
+        """Stop all processes and delete the program; data and log stay."""
         if self.process is not None:
             if self.process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
@@ -192,9 +192,9 @@ class SillyTavern:
 
     def session(self, handle: str | None = None, password: str = "") -> httpx.Client:
         """
-        Speaks to SillyTavern as its page does: with cookies and their CSRF token.
+        Return a client that sends cookies and their CSRF token, as SillyTavern's page does.
 
-        With accounts, `handle` is who logs in; without, there is nobody to log in.
+        With accounts, `handle` logs in; without accounts, nobody logs in.
         """
         with self._http() as first:
             headers = {"x-csrf-token": first.get("/csrf-token").json()["token"]}
@@ -212,7 +212,7 @@ class SillyTavern:
     def client(
         self, extension_id: str | None = None, handle: str | None = None, password: str = ""
     ) -> httpx.Client:
-        """The same, for the plugin: paths are relative to its prefix."""
+        """Return a session for the plugin: paths are relative to its prefix."""
         session = self.session(handle, password)
         session.base_url = httpx.URL(self.url + PREFIX)
         if extension_id is not None:
@@ -225,7 +225,7 @@ class SillyTavern:
             assert answer.status_code == 200, answer.text
 
     def create_account(self, handle: str, password: str, *, admin: bool = False) -> None:
-        """Another person; `default-user` is an admin without a password."""
+        """Create an account; `default-user` is an admin without a password."""
         with self.session("default-user") as session:
             body = {"handle": handle, "name": handle, "password": password, "admin": admin}
             answer = session.post("/api/users/create", json=body)
@@ -233,15 +233,15 @@ class SillyTavern:
         self.write_settings(handle)
 
     def create_character(self, name: str, first_message: str = "Hello.") -> str:
-        """A character to talk to; the name of its file."""
+        """Create a character and return the name of its file."""
         body = {"ch_name": name, "first_mes": first_message, "description": f"{name} is calm."}
         return self._create("/api/characters/create", body).text
 
     def create_group(self, name: str, *members: str, in_turn: bool = False) -> str:
         """
-        A group of characters, by the names of their files; its id.
+        Create a group of characters, given the names of their files, and return its id.
 
-        Who replies is for SillyTavern to choose, unless all do so `in_turn`.
+        SillyTavern chooses who replies, unless all reply `in_turn`.
         """
         body = {"name": name, "members": members, "activation_strategy": int(in_turn)}
         created = self._create("/api/groups/create", body)
@@ -267,9 +267,9 @@ def end_group(pid: int) -> None:
 
 def kept_build(folder: Path) -> Path:
     """
-    What an earlier boot built, laid out as in the folder of a SillyTavern.
+    Return the folder with the build of an earlier boot, laid out like the folder of a SillyTavern.
 
-    Webpack believes it only where the packages lie at the same relative path.
+    Webpack accepts it only if the packages are at the same relative path.
     """
     return PACKAGES.parent / f"built-{len(folder.resolve().parts)}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def valuetracker(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the program, whatever comes of it."""
+    """Run the program and return the result, also of a failure."""
     command = [sys.executable, "-m", "valuetracker", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

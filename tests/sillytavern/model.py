@@ -1,7 +1,7 @@
 """
-A chat-completion server that says what a test has told it to say, and remembers what it was sent.
+A chat-completion server that sends scripted replies and records the requests.
 
-Without a script it answers "Reply 1.", "Reply 2.", … so that every generation can be told apart.
+Without a script it answers "Reply 1.", "Reply 2.", … so that each generation is different.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "scripted"
 
 
 class Model:
-    """Serves while it is open; `requests` are the bodies it got, oldest first."""
+    """The server, which runs until `close`; `requests` are the received bodies, oldest first."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -47,23 +47,23 @@ class Model:
         self._thread.join()
 
     def reset(self) -> None:
-        """Forget the script and what was sent."""
+        """Delete the script and the recorded requests."""
         with self._lock:
             self.requests.clear()
             self._script.clear()
             self._said = 0
 
     def say(self, *texts: str) -> None:
-        """The next replies, in this order."""
+        """Add the next replies, in this order."""
         with self._lock:
             self._script.extend({"role": "assistant", "content": text} for text in texts)
 
     def call(self, name: str, /, **arguments: Any) -> None:
-        """The next reply calls a function; SillyTavern then asks again with what came of it."""
+        """Let the next reply call a function; SillyTavern then sends the result."""
         self.call_many((name, arguments))
 
     def call_many(self, *calls: tuple[str, dict[str, Any]]) -> None:
-        """The next reply calls several."""
+        """Let the next reply call several functions."""
         with self._lock:
             tool_calls = []
             for index, (name, arguments) in enumerate(calls):
@@ -80,13 +80,13 @@ class Model:
             self._script.append({"role": "assistant", "content": "", "tool_calls": tool_calls})
 
     def fail(self) -> None:
-        """The next request is answered with an error."""
+        """Answer the next request with an error."""
         with self._lock:
             self._script.append({"fail": True})
 
     @property
     def seen(self) -> str:
-        """All text of the last request, as the model saw it."""
+        """All text of the last request."""
         with self._lock:
             messages = self.requests[-1]["messages"]
         return "\n".join(text_of(message) for message in messages)
@@ -114,7 +114,7 @@ def text_of(message: dict[str, Any]) -> str:
 
 
 def chunks(reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The reply as a stream brings it: word by word, the calls at once."""
+    """Split a reply into the chunks of a stream: word by word, the calls in one chunk."""
     yield {"role": "assistant", "content": ""}
     for word in re.findall(r"\S+\s*|\s+", reply["content"]):
         yield {"content": word}

@@ -29,7 +29,7 @@ STEP = """
 
 
 def choose(tavern: SillyTavern, **settings: Any) -> None:
-    """What the player of a SillyTavern that does not run yet has chosen."""
+    """Write the settings of the extension for a SillyTavern that does not run yet."""
     file = tavern.data / "default-user/settings.json"
     kept = orjson.loads(file.read_bytes())
     kept.setdefault("extension_settings", {})["valuetracker"] = settings
@@ -37,7 +37,7 @@ def choose(tavern: SillyTavern, **settings: Any) -> None:
 
 
 class Panel:
-    """In a tab. What it shows comes a moment after what was done: wait for it."""
+    """The panel in a tab. It is updated a moment after each action: wait for its content."""
 
     def __init__(self, tab: Tab, tavern: SillyTavern, character: str) -> None:
         self.tab = tab
@@ -46,38 +46,38 @@ class Panel:
         self.element = tab.page.locator("#vt_panel")
 
     def open(self) -> None:
-        """From the menu beside the input."""
+        """Open the panel from the menu beside the input."""
         self.tab.page.click("#extensionsMenuButton")
         self.tab.page.click("#vt_menu")
         self.element.wait_for()
 
     def settings(self) -> None:
-        """Open those of SillyTavern's extensions, with this one's; or close them."""
+        """Open the settings of this extension among those of all extensions, or close them."""
         drawer = self.tab.page.locator("#rm_extensions_block")
         shown = drawer.is_visible()
         self.tab.page.locator("#extensions-settings-button .drawer-toggle").click()
         if shown:
             drawer.wait_for(state="hidden")
         else:
-            # What it was stays, and is not to be seen before the outer one has opened.
+            # The inner drawer keeps its state; it is visible only after the outer one has opened.
             if self.tab.page.locator("#vt_settings .inline-drawer-icon.down").count():
                 self.tab.page.locator("#vt_settings .inline-drawer-toggle").click()
             self.tab.page.locator(".vt-settings").wait_for()
 
     @property
     def values(self) -> dict[str, dict[str, str]]:
-        """What is shown of each value, by whose it is."""
+        """The visible text of each value, by group and key."""
         found: dict[str, dict[str, str]] = self.tab.evaluate(VALUES)
         return found
 
     @property
     def step(self) -> list[str] | None:
-        """What the last step of the story has changed: its title, and a line for each value."""
+        """The changes of the last step: its title, and a line for each value."""
         found: list[str] | None = self.tab.evaluate(STEP)
         return found
 
     def shows(self, key: str, text: str) -> None:
-        """Wait until it does."""
+        """Wait until the panel shows a text for a key."""
         self.tab.wait_until(
             """([key, text]) => [...document.querySelectorAll('.vt-own .vt-row')].some((row) =>
                 row.dataset.key === key && row.querySelector('.vt-cell').textContent === text)""",
@@ -88,20 +88,20 @@ class Panel:
         self.row(key).wait_for(state="detached")
 
     def stepped(self, *lines: str) -> None:
-        """Wait until the last step is told in these lines."""
+        """Wait until the last step has these lines."""
         self.tab.wait_until(
             f"(expected) => JSON.stringify(({STEP})()) === JSON.stringify(expected)", list(lines)
         )
 
     def status(self, status: str) -> None:
-        """Wait until the connection is so."""
+        """Wait until the connection has this status."""
         self.element.locator(f'.vt-status[data-status="{status}"]').wait_for()
 
     def row(self, key: str) -> Locator:
         return self.element.locator(f".vt-own .vt-row[data-key={orjson.dumps(key).decode()}]")
 
     def edit(self, key: str, text: str, kind: str | None = None) -> None:
-        """Type something else where a value stands."""
+        """Edit a value in its row."""
         self.row(key).locator(".vt-cell").click()
         editor = self.row(key).locator(".vt-editor")
         if kind is not None:
@@ -126,14 +126,14 @@ class Panel:
         return self.element.locator(f".vt-checkpoint[data-name={orjson.dumps(name).decode()}]")
 
     def kept(self) -> dict[str, Any]:
-        """What the server keeps for the open chat."""
+        """Return the server's values of the open chat."""
         chat = self.tab.context_value("chatMetadata")["integrity"]
         with self.tavern.client(EXTENSION) as client:
             found: dict[str, Any] = client.get(f"/chats/{chat}/data").json()
         return found
 
     def history(self, key: str) -> list[dict[str, Any]]:
-        """What was done to a value of the chat itself, oldest first, but for what followed."""
+        """Return the changes of a value of the chat, oldest first, without those of reconciling."""
         chat = self.tab.context_value("chatMetadata")["integrity"]
         with self.tavern.client(EXTENSION) as client:
             found = client.get(f"/chats/{chat}/history", params={"key": key, "order": "asc"})

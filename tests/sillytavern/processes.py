@@ -8,7 +8,7 @@ from tests.sillytavern.host import SillyTavern
 
 
 def server_pids(tavern: SillyTavern) -> list[int]:
-    """Of those that run on its data, whoever their parent is by now."""
+    """Return the servers that use its data, with any parent."""
     return [
         each.pid
         for each in psutil.process_iter(["cmdline", "status"])

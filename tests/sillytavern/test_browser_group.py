@@ -1,4 +1,4 @@
-"""The panel in a group chat: whose value is whose, and a swipe of one takes back what it did."""
+"""The panel in a group chat: the owner of each value, and a swipe undoes one member's change."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def names_in(party: Panel) -> tuple[str, str]:
 
 
 def calls_in(party: Panel) -> int:
-    """How many messages are about calls of the model."""
+    """Count the messages about function calls."""
     return sum("Tool calls" in message["mes"] for message in party.tab.chat)
 
 
 def play(party: Panel, model: Model, **hit_points: int) -> None:
-    """The player speaks, and both members reply in turn; each sets its own hit points."""
+    """Send a message; both members reply in turn, and each sets its own hit points."""
     for name, hp in zip(names_in(party), hit_points.values(), strict=True):
         model.call(TOOL, key="hp", value=hp, character=name)
         model.say(f"{name} is hit.")

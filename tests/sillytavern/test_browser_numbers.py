@@ -1,4 +1,4 @@
-"""Integers that a number of JavaScript cannot hold, in the panel, the prompt and the commands."""
+"""Integers beyond JavaScript's numbers, in the panel, the prompt and the commands."""
 
 from __future__ import annotations
 

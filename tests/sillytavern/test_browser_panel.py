@@ -9,7 +9,7 @@ from tests.support.browser import Tab
 
 
 def in_view(panel: Panel, selector: str) -> bool:
-    """Whether all of it is in the visible part of the panel."""
+    """Return true if the whole element is in the visible part of the panel."""
     found: bool = panel.tab.evaluate(
         """(selector) => {
             const part = document.querySelector(`#vt_panel ${selector}`).getBoundingClientRect();
@@ -22,7 +22,7 @@ def in_view(panel: Panel, selector: str) -> bool:
 
 
 def focused(panel: Panel) -> str:
-    """What has the focus: the class of a button, or the name of an element."""
+    """Return the focused element: the class of a button, or the name of an element."""
     found: str = panel.tab.evaluate(
         "() => document.activeElement.className || document.activeElement.tagName"
     )

@@ -1,4 +1,4 @@
-"""Macros, slash commands and the values that the model is told, in a real browser."""
+"""Macros, slash commands and the values in the prompt, in a real browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sillytavern.panel import Panel, choose
 
 @pytest.fixture
 def kept(panel: Panel) -> Panel:
-    """Some values of a chat, and of its character."""
+    """A chat with some values, and some of its character."""
     panel.tab.slash("/vt-set hp 50")
     panel.tab.slash('/vt-set code "5"')
     panel.tab.slash('/vt-set bag ["lamp", {"coins": 3}]')

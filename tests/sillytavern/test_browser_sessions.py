@@ -1,4 +1,4 @@
-"""A story told elsewhere: a tool sends it, the page of a player has the model reply."""
+"""Sessions: a tool sends a prompt, and the page of a player lets the model reply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def own_tavern(start_tavern: StartTavern) -> SillyTavern:
 
 @pytest.fixture
 def tool(own_tavern: SillyTavern, tmp_path: Path) -> Iterator[httpx.Client]:
-    """A visual novel's Value Tracker, which knows where SillyTavern is."""
+    """The Value Tracker of a visual novel, with the address of SillyTavern."""
     with running_server(tmp_path, st_base_url=own_tavern.url) as server, server.client() as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Values follow the story that a player tells: swipes, deletions, branches, in a real browser."""
+"""Values follow the story: swipes, deletions, branches, in a real browser."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ TOOL = "SetValue"
 
 
 def hit(model: Model, text: str, *, hp: int) -> None:
-    """The next reply sets the hit points, and then says something."""
+    """Script a reply that sets the hit points and then has a text."""
     model.call(TOOL, key="hp", value=hp)
     model.say(text)
 
 
 def swipe(panel: Panel, text: str) -> None:
-    """To a new swipe; where it begins with a call, what it says comes after that."""
+    """Make a new swipe. If it starts with a call, its text comes after the call."""
     panel.tab.swipe_right()
     panel.tab.wait_until(
         "(text) => SillyTavern.getContext().chat.at(-1).mes === text && rig.resting()", text
@@ -25,7 +25,7 @@ def swipe(panel: Panel, text: str) -> None:
 
 
 def seen_in(model: Model, request: int) -> str:
-    """All text of one of the model's requests."""
+    """Return all text of a request to the model."""
     return "\n".join(map(text_of, model.requests[request]["messages"]))
 
 

@@ -1,4 +1,4 @@
-"""Two tabs with one chat: what both have changed, and the tab that has fallen behind."""
+"""Two tabs with one chat: conflicts, and a tab that is behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEED = "**/api/plugins/valuetracker/events?*"
 
 @contextmanager
 def slow_feed(tab: Tab) -> Iterator[None]:
-    """What others change is on its way to the tab, and arrives when this ends."""
+    """Hold back the changes of others; the tab gets them when the block ends."""
     waiting: list[Route] = []
     tab.page.route(FEED, lambda route: waiting.append(route))
     try:
@@ -34,7 +34,7 @@ def slow_feed(tab: Tab) -> Iterator[None]:
 
 @contextmanager
 def out_of_reach(tab: Tab) -> Iterator[None]:
-    """The server does not answer the tab while this lasts."""
+    """Let the server not answer the tab inside the block."""
     tab.page.route(SERVER, lambda route: route.abort())
     try:
         yield
@@ -43,7 +43,7 @@ def out_of_reach(tab: Tab) -> Iterator[None]:
 
 
 def notices(panel: Panel, kind: str) -> list[str]:
-    """What they say, without their buttons."""
+    """Return the texts of the notices, without their buttons."""
     return panel.element.locator(f".vt-notice-{kind} > span").all_inner_texts()
 
 
@@ -58,7 +58,7 @@ def reply(panel: Panel, model: Model, text: str, *, hp: int) -> None:
 
 @pytest.fixture
 def second(panel: Panel, open_tab: OpenTab) -> Panel:
-    """The same chat in another tab of the browser; hit points are 50, and there is some gold."""
+    """Open the same chat in another tab; hit points are 50, and there is some gold."""
     panel.add("hp", "50")
     panel.add("gold", "7")
     panel.tab.save()

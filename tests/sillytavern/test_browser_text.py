@@ -1,4 +1,4 @@
-"""Whatever is stored stays text: nothing a value, a key or a name says is ever run."""
+"""Values, keys and names stay text: nothing in them is ever run."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ TOOL = """
 
 
 class Author:
-    """An extension of the test's own in a tab."""
+    """An extension in a tab, made for one test."""
 
     def __init__(self, tab: Tab, extension_id: str) -> None:
         self.tab = tab

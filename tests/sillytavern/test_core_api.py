@@ -111,7 +111,7 @@ __all__ = ["chat", "original", "queue", "values"]
 
 @dataclass
 class ThroughSillyTavern:
-    """What the tests ask of a server, answered by a SillyTavern."""
+    """Run the requests of the server's tests through a SillyTavern."""
 
     tavern: SillyTavern
     headers: dict[str, str]
@@ -143,7 +143,7 @@ class ThroughSillyTavern:
 
 @pytest.fixture(scope="module")
 def as_page(tavern: SillyTavern) -> dict[str, str]:
-    """What a page of this SillyTavern sends; as headers, which some tests pass on."""
+    """Return the headers that a page of this SillyTavern sends."""
     with tavern.session() as session:
         token = session.headers["x-csrf-token"]
         cookies = "; ".join(f"{one.name}={one.value}" for one in session.cookies.jar)

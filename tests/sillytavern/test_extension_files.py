@@ -1,4 +1,4 @@
-"""The files of the extension that no browser is needed for: its texts, and what it may not do."""
+"""The files of the extension, without a browser: its texts, and forbidden calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a player does in a SillyTavern that really runs, as the tests of the extension do it."""
+"""The actions of a player in a running SillyTavern, as the extension's tests use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes through SillyTavern and the plugin, and how."""
+"""Requests and answers through SillyTavern and the plugin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEYOND_JAVASCRIPT = '{"n":9007199254740993,"top":18446744073709551615,"f":1.0,"1
 
 @pytest.fixture
 def client(tavern: SillyTavern) -> Iterator[httpx.Client]:
-    """Speaks for an extension of the test's own, with an instance `run`."""
+    """A client of an extension made for one test, with an instance `run`."""
     name = f"forwarding-{next(NUMBERS)}"
     tavern.register(name)
     with tavern.client(name) as client:

@@ -1,4 +1,4 @@
-"""How the server lives with SillyTavern, and ends with it."""
+"""The server starts with SillyTavern, and ends with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLUGIN = "plugins/valuetracker"
 
 
 def begin(tavern: SillyTavern) -> httpx.Client:
-    """Speaks for an extension with an instance `run`."""
+    """A client of an extension with an instance `run`."""
     tavern.register("demo")
     client = tavern.client("demo")
     answer = client.post("/instances", json={"id": "run", "characterId": "hero"})
@@ -55,7 +55,7 @@ def wait_until_healthy(client: httpx.Client) -> None:
 
 
 class Writers:
-    """Some who write to one instance, each key once, until SillyTavern is gone or they are told."""
+    """Clients that write to one instance, each key once, until SillyTavern or they are stopped."""
 
     def __init__(self, tavern: SillyTavern, prefix: str = "") -> None:
         self.acknowledged: dict[str, int] = {}

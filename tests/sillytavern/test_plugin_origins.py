@@ -1,4 +1,4 @@
-"""Pages of other sites get nothing from the plugin, on any method, although SillyTavern would."""
+"""The plugin refuses pages of other sites, with any method; SillyTavern alone would not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each SillyTavern user has data of their own, and nobody is taken for another."""
+"""Each SillyTavern user has data of their own, and no user is taken for another."""
 
 from __future__ import annotations
 

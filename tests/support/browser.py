@@ -1,8 +1,8 @@
 """
-Chromium on the page of a SillyTavern, with the things that a player does there.
+Chromium on the page of a SillyTavern, with the actions of a player.
 
-Each action is done the way a player does it and returns once the page has come to rest: nothing
-is being generated, swiped or saved.
+Each action is done the way a player does it. It returns once the page is at rest: nothing is being
+generated, swiped or saved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLAGS = (
     "--disable-sync",
 )
 
-# `rig` is what the tests know of the page: the events so far, and whether it is at rest.
+# `rig` holds the events of the page so far, and says if the page is at rest.
 WATCH = """
 async () => {
     const { eventSource, eventTypes } = SillyTavern.getContext();
@@ -58,13 +58,13 @@ async () => {
         if (quiet.has(type)) continue;
         eventSource.on(type, (...given) => {
             rig.events.push([type, ...given.map(plain)]);
-            // Not the start: the page looks at rest for a moment after it. Dry runs do not end.
+            // Not the start: the page looks at rest for a moment after it. Dry runs have no end.
             if (type === eventTypes.GENERATION_ENDED) rig.generations += 1;
         });
     }
 }
 """
-# Playwright itself would wait for ever.
+# Playwright itself would wait without a limit.
 IN_TIME = """
 ([argument, seconds]) => Promise.race([
     (%s)(argument),
@@ -112,7 +112,7 @@ class Tab:
         self.name = name
         self.page: Page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
-        # What a developer would see in red.
+        # The errors in the browser's console.
         self.errors: list[str] = []
         self._shots = itertools.count(1)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -130,16 +130,16 @@ class Tab:
         self.evaluate(WATCH, seconds=BOOT_SECONDS)
         self.page.wait_for_function(CONNECTED)
 
-    # What is there
+    # State
 
     def evaluate(
         self, expression: str, argument: Any = None, seconds: float = PATIENCE_SECONDS
     ) -> Any:
-        """What a function in the page gives for an argument; promises are awaited, so long."""
+        """Call a function in the page with an argument; await its promise for at most `seconds`."""
         return self.page.evaluate(IN_TIME % expression, [argument, seconds])
 
     def context_value(self, name: str) -> Any:
-        """Of `SillyTavern.getContext()`, for example `chatId` or `chatMetadata`."""
+        """Return a field of `SillyTavern.getContext()`, for example `chatId` or `chatMetadata`."""
         return self.evaluate("(name) => SillyTavern.getContext()[name]", name)
 
     @property
@@ -149,7 +149,7 @@ class Tab:
 
     @property
     def texts(self) -> list[str]:
-        """What the visible messages say."""
+        """The texts of the visible messages."""
         return [message["mes"] for message in self.chat]
 
     @property
@@ -158,7 +158,7 @@ class Tab:
 
     @property
     def events(self) -> list[list[Any]]:
-        """What SillyTavern has emitted: the name and what came with it."""
+        """The events of SillyTavern so far: each name with its arguments."""
         found: list[list[Any]] = self.evaluate("() => rig.events")
         return found
 
@@ -168,14 +168,14 @@ class Tab:
         return self.page.locator(f'#chat .mes[mesid="{index}"]')
 
     def wait_until(self, condition: str, argument: Any = None) -> None:
-        """For a function in the page to become true."""
+        """Wait until a function in the page returns true."""
         self.page.wait_for_function(condition, arg=argument)
 
     def rest(self) -> None:
         self.page.wait_for_function(RESTING)
 
     def save(self) -> None:
-        """Have the chat in its file now, where SillyTavern would wait for a second."""
+        """Save the chat now; SillyTavern would wait for a second."""
         self.evaluate("() => SillyTavern.getContext().saveChat()")
         self.rest()
 
@@ -185,10 +185,10 @@ class Tab:
         self.page.screenshot(path=path, animations="disabled")
         return path
 
-    # What a player does
+    # Actions of a player
 
     def generation(self, action: Callable[[], Any]) -> None:
-        """Do what makes the model speak, and wait until it has."""
+        """Do an action that starts a generation, and wait until the generation has ended."""
         before = self.evaluate("() => rig.generations")
         action()
         self.page.wait_for_function(
@@ -196,7 +196,7 @@ class Tab:
         )
 
     def open_character(self, name: str) -> None:
-        """Open the character's last chat, or its first."""
+        """Open the character's last chat; create the first one if there is none."""
         self.evaluate(OPEN_CHARACTER, name)
         self.wait_until(
             """(name) => SillyTavern.getContext().getCurrentChatId()
@@ -218,13 +218,13 @@ class Tab:
         self.rest()
 
     def stream(self, on: bool) -> None:
-        """Whether the model's replies come word by word, as they do at first, or at once."""
+        """Stream the model's replies word by word (the default), or get them in one piece."""
         self.evaluate(
             "(on) => { SillyTavern.getContext().chatCompletionSettings.stream_openai = on; }", on
         )
 
     def slash(self, command: str) -> str:
-        """Run a slash command; what it gave."""
+        """Run a slash command and return its result."""
         given = self.evaluate(
             """async (command) => {
                 const { executeSlashCommandsWithOptions } = SillyTavern.getContext();
@@ -240,7 +240,7 @@ class Tab:
         self.generation(lambda: self.page.click("#send_but"))
 
     def swipe_right(self) -> None:
-        """To the next swipe of the last message, or to a new one."""
+        """Go to the next swipe of the last message, or make a new one."""
         message = self.chat[-1]
         click = self.message(-1).locator(".swipe_right").click
         if message["swipe_id"] == len(message["swipes"]) - 1:
@@ -258,7 +258,7 @@ class Tab:
         )
 
     def delete_swipe(self) -> None:
-        """The visible one of the last message, which has others."""
+        """Delete the visible swipe of the last message, which has others."""
         count = len(self.chat[-1]["swipes"])
         self.slash("/delswipe")
         self.wait_until(
@@ -285,11 +285,11 @@ class Tab:
         self.generation(lambda: self._option("option_regenerate"))
 
     def continue_(self) -> None:
-        """Let the last message go on."""
+        """Continue the last message."""
         self.generation(lambda: self._option("option_continue"))
 
     def branch(self, index: int) -> str:
-        """A new chat that goes up to a message; it is then open."""
+        """Create a branch up to a message; SillyTavern opens it. Return its id."""
         before = self.chat_id
         self.message(index).locator(".mes_create_branch").dispatch_event("click")
         return self._other_chat(before)
@@ -300,7 +300,7 @@ class Tab:
         return self._other_chat(before)
 
     def open_chat(self, chat_id: str) -> None:
-        """Another chat of the same character."""
+        """Open another chat of the same character."""
         before = self.chat_id
         self.evaluate("(name) => SillyTavern.getContext().openCharacterChat(name)", chat_id)
         assert self._other_chat(before) == chat_id
