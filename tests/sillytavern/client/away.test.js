@@ -12,7 +12,7 @@ import { begin, heard, reply, watched } from './begin.js';
 import { Server, until } from './server.js';
 import { Tavern } from './tavern.js';
 
-test('values written while the server is killed are kept with the chat, and moved over when it is back', async (t) => {
+test('values written while the server is killed are kept in the chat, and moved to the server when it is back', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50, bag: ['rope'], gone: 1 } });
     const instance = await vt.chat.addInstance({ id: 'sera' });
@@ -48,14 +48,14 @@ test('values written while the server is killed are kept with the chat, and move
     assert.equal(vt.chat, chat);
     assert.equal(chat.away, false);
 
-    // And it follows the story, as if nothing had been.
+    // And it follows the story as before.
     await tavern.swipe();
     assert.equal(chat.state.hp, 50);
     await tavern.swipeTo(0);
     assert.equal(chat.state.hp, 45);
 });
 
-test('a page that opens while the server is away works, and hands over what it has when it comes', async (t) => {
+test('a page that opens while the server is away works, and its values are moved when the server is back', async (t) => {
     const server = await Server.start(t);
     await server.down();
     const { tavern, vt, extensionId } = await begin(t, { server, options: { defaults: { gold: 7 } } });
@@ -76,7 +76,7 @@ test('a page that opens while the server is away works, and hands over what it h
     assert.deepEqual(moved, [{ keys: ['hp'], conflicts: [] }]);
 });
 
-test('without the plugin SillyTavern answers for itself, and that is being away', async (t) => {
+test('without the plugin SillyTavern answers itself, which counts as away', async (t) => {
     const tavern = new Tavern();
     await tavern.open('Tale');
     for (const [status, text] of /** @type {[number, string][]} */ ([[404, '<h1>Not found</h1>'], [403, 'Invalid CSRF token'], [200, '<html>']])) {
@@ -96,7 +96,7 @@ test('without the plugin SillyTavern answers for itself, and that is being away'
     }
 });
 
-test('what the server has, and we had never seen, is not overwritten by what a page made up meanwhile', async (t) => {
+test('a server value that was never read is not overwritten by a value kept in the chat', async (t) => {
     const server = await Server.start(t);
     const first = await begin(t, { server, state: { hp: 45 } });
     const { tavern, extensionId } = first;
@@ -118,7 +118,7 @@ test('what the server has, and we had never seen, is not overwritten by what a p
     assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { hp: 100, mood: 'calm' });
 });
 
-test('a write whose answer was lost for good is not done twice when the server is back', async (t) => {
+test('a write whose answer was lost is applied once when the server is back', async (t) => {
     const server = await Server.start(t);
     const { vt, extensionId } = await begin(t, { server, state: { gold: 100 } });
     const wire = watched(t);
@@ -167,7 +167,7 @@ for (const arrived of [false, true]) {
     });
 }
 
-test('the newest is what counts, also if the page that wrote it did not live to see the server again', async (t) => {
+test('the newest kept value counts, also if its page was closed before the server was back', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
     const wire = watched(t);
@@ -186,7 +186,7 @@ test('the newest is what counts, also if the page that wrote it did not live to 
     assert.deepEqual(await server.ask(extensionId, `/chats/${again.vt.chat.id}/data`), { hp: 43 });
 });
 
-test('two tabs that wrote the same key while the server was away: the later one back is told', async (t) => {
+test('two tabs that wrote the same key while the server was away: the later one gets a conflict', async (t) => {
     const server = await Server.start(t);
     const one = await begin(t, { server, state: { hp: 50 } });
     await one.tavern.save();
@@ -208,7 +208,7 @@ test('two tabs that wrote the same key while the server was away: the later one 
     await until(() => one.vt.chat.state.hp === two.vt.chat.state.hp);
 });
 
-test('what a person wrote while the server was away survives the swipe of a message that wrote after it', async (t) => {
+test('a player\'s edit while the server was away survives the swipe of a message that wrote later', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt } = await begin(t, { server, state: { hp: 50 } });
     await server.down('SIGKILL');
@@ -226,7 +226,7 @@ test('what a person wrote while the server was away survives the swipe of a mess
     assert.deepEqual(vt.chat.snapshot().data, { hp: 39, mood: 'angry', new: 1 });
 });
 
-test('state is moved over once, also if the page did not live to see the answer', async (t) => {
+test('state is moved once, also if the page was closed before the answer', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
     await server.down();
@@ -245,7 +245,7 @@ test('state is moved over once, also if the page did not live to see the answer'
     assert.equal(second.vt.chat.state.hp, 99);
 });
 
-test('a branch made while the server is away has what was kept, and its parent has it too', async (t) => {
+test('a branch made while the server is away has the kept values, and its parent has them too', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 40; });
@@ -267,7 +267,7 @@ test('a branch made while the server is away has what was kept, and its parent h
     assert.deepEqual(await server.ask(extensionId, `/chats/${branch}/data`), { hp: 40, mood: 'calm' });
 });
 
-test('what was written just before the chat changed is sent when the server is back', async (t) => {
+test('a write just before the chat changed is sent when the server is back', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server });
     const { id } = vt.chat;
@@ -290,7 +290,7 @@ test('nothing is kept in, or taken from, the metadata of a chat that SillyTavern
     await server.down();
     await until(() => vt.status === 'away');
 
-    // SillyTavern has the other chat's metadata before it says that the chat has changed.
+    // SillyTavern has the other chat's metadata before its CHAT_CHANGED.
     vt.chat.state.hp = 45;
     const { saved } = vt.chat;
     tavern.file = 'Another tale';
@@ -305,7 +305,7 @@ test('nothing is kept in, or taken from, the metadata of a chat that SillyTavern
     assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), {});
 });
 
-test('what the server refuses stays with the chat, and the chat is there all the same', async (t) => {
+test('values that the server refuses stay in the chat, and the chat is loaded', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt } = await begin(t, { server, state: { hp: 50 } });
     await server.down();

@@ -40,7 +40,7 @@ export async function begin(t, { state = {}, server, options = {}, extensionId, 
 }
 
 /**
- * What an event tells, each time.
+ * Collect the arguments of an event.
  *
  * @param {ValueTracker} vt
  * @param {any} name
@@ -53,7 +53,7 @@ export function heard(vt, name) {
 }
 
 /**
- * A message of the user, a reply, and what the extension makes of it.
+ * Send a message, get a reply, and let the extension write.
  *
  * @param {Tavern} tavern
  * @param {ValueTracker} vt
@@ -66,7 +66,7 @@ export async function reply(tavern, vt, fn) {
 }
 
 /**
- * The requests that go out, and a way to let answers get lost.
+ * Record the requests, with a way to lose answers.
  *
  * @param {import('node:test').TestContext} t
  */

@@ -31,7 +31,7 @@ test('a chat is opened by its id, written, and opened again', async (t) => {
     assert.deepEqual(again.snapshot().data, { gold: 7, hp: 50 });
 });
 
-test('anchors and the chain are said in so many words', async (t) => {
+test('anchors and the chain can be given explicitly', async (t) => {
     const { vt } = await connect(t);
     const chat = await vt.openChat('anchored');
     chat.state.hp = 50;
@@ -43,12 +43,12 @@ test('anchors and the chain are said in so many words', async (t) => {
     await chat.set('hp', 47, { anchor: { messageId: 'm1', swipe: '1' } });
     await chat.reconcile([{ messageId: 'm1', swipe: '0' }]);
     assert.equal(chat.state.hp, 45);
-    // To a place that is hidden: kept, without effect.
+    // An anchor that is not visible: stored without effect.
     await chat.set('hp', 1, { anchor: { messageId: 'm1', swipe: '1' } });
     assert.equal(chat.state.hp, 45);
 });
 
-test('two programs are in step', async (t) => {
+test('two programs see each other\'s changes', async (t) => {
     const { vt: one } = await connect(t);
     const { vt: two } = await connect(t);
     const [a, b] = [await one.openChat('shared'), await two.openChat('shared')];
@@ -59,7 +59,7 @@ test('two programs are in step', async (t) => {
     await until(() => a.state.hp === 2);
 });
 
-test('a program that has fallen behind takes nothing back, unless it insists', async (t) => {
+test('a program that is behind undoes nothing, unless it insists', async (t) => {
     const [one, two] = [await connect(t), await connect(t)];
     const chats = [await one.vt.openChat('behind'), await two.vt.openChat('behind')];
     const stale = heard(two.vt, 'stale');
@@ -81,7 +81,7 @@ test('a program that has fallen behind takes nothing back, unless it insists', a
     assert.deepEqual(stale, [{ reason: 'tab' }, null]);
 });
 
-test('a restarted server is found again, and what was written meanwhile is sent', async (t) => {
+test('a restarted server is found again, and the writes in between are sent', async (t) => {
     const server = await Server.start(t);
     const { vt } = await connect(t, { server });
     const chat = await vt.openChat('restarted');
@@ -102,7 +102,7 @@ test('a restarted server is found again, and what was written meanwhile is sent'
     await until(() => chat.state.hp === 1);
 });
 
-test('any route can be asked', async (t) => {
+test('any route can be called', async (t) => {
     const { vt } = await connect(t);
     const { status, body } = await vt.request('POST', '/ping', { body: { message: 'x' } });
     assert.deepEqual([status, body], [200, { message: 'Pong! x' }]);

@@ -1,5 +1,5 @@
 /**
- * Integers that a number of JavaScript cannot hold.
+ * Integers that do not fit a JavaScript number.
  */
 
 import assert from 'node:assert/strict';
@@ -13,7 +13,7 @@ const BIG = 9007199254740993n;
 const EXACT = { options: { exactIntegers: true } };
 
 /**
- * The bytes of a chat's data, which no number has been made of.
+ * Return the bytes of a chat's data, without parsing numbers.
  *
  * @param {Server} server
  * @param {string} extensionId
@@ -39,13 +39,13 @@ for (const text of ['09007199254740993', '[9007199254740993', '"9007199254740993
     });
 }
 
-test('what a number can hold stays a number', () => {
+test('an integer that fits a number stays a number', () => {
     assert.deepEqual(parseExact('[9007199254740991, 9007199254740993.0, 1e20, 0.1234567890123456789]'), [2 ** 53 - 1, 2 ** 53, 1e20, 0.1234567890123456789]);
     assert.deepEqual([sum(BIG, -2), sum(BIG, 1), sum(1, 2), sum(BIG, 0.5)], [2 ** 53 - 1, BIG + 1n, 3, 2 ** 53]);
     assert.equal(exactText(undefined), '');
 });
 
-test('they come and go exactly, also inside of a list of which something else is changed', async (t) => {
+test('they are read and written exactly, also in a list of which another item changes', async (t) => {
     const { server, vt, extensionId } = await begin(t, EXACT);
     const changes = heard(vt, 'change');
     const { chat } = vt;
@@ -58,7 +58,7 @@ test('they come and go exactly, also inside of a list of which something else is
     assert.deepEqual(await chat.increment('id', 2), { value: BIG + 2n });
     assert.equal(await bytes(server, extensionId, chat.id), '{"id":9007199254740995,"bag":[{"id":9007199254740993,"count":2}]}');
 
-    // What somebody else writes is told as exactly.
+    // Values of another client are exact too.
     const told = changes.length;
     await fetch(`${server.url}/chats/${chat.id}/data`, {
         method: 'PUT', headers: { 'x-extension-id': extensionId, 'content-type': 'application/json' }, body: '{"key":"id","value":18446744073709551615}',
@@ -70,7 +70,7 @@ test('they come and go exactly, also inside of a list of which something else is
     assert.equal(chat.state.id, 2n ** 64n - 1n);
 });
 
-test('who does not ask for them gets numbers, and may still write them', async (t) => {
+test('without `exactIntegers` they are read as numbers, and can still be written', async (t) => {
     const { server, vt, extensionId } = await begin(t);
 
     assert.deepEqual(await vt.chat.set('id', BIG), { value: Number(BIG) });
@@ -79,7 +79,7 @@ test('who does not ask for them gets numbers, and may still write them', async (
     assert.equal(await bytes(server, extensionId, vt.chat.id), '{"id":9007199254740993,"small":5}');
 });
 
-test('they are kept with the chat while the server is away, which SillyTavern can save', async (t) => {
+test('they are kept in the chat while the server is away, in a form that SillyTavern can save', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server, ...EXACT });
     await vt.chat.set('id', BIG);

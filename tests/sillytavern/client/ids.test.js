@@ -1,5 +1,5 @@
 /**
- * Who a message and a swipe are, whatever SillyTavern does with `extra`.
+ * Ids of messages and swipes, through all that SillyTavern does with `extra`.
  */
 
 import assert from 'node:assert/strict';
@@ -105,7 +105,7 @@ test('a person\'s message has an id too', async (t) => {
 
 test('two extensions, and two copies of the library, share the ids', async (t) => {
     const { tavern, vt, server } = await begin(t, { state: { hp: 50 } });
-    // Another extension brings all of the library with it.
+    // Another extension has its own copy of the library.
     const folder = await mkdtemp(join(tmpdir(), 'valuetracker-copy-'));
     t.after(() => rm(folder, { recursive: true }));
     await cp(new URL('../../../sillytavern/client', import.meta.url), folder, { recursive: true });
@@ -152,7 +152,7 @@ test('an extension that was off when the chat branched still finds its parent', 
     assert.equal(late.chat.state.hp, 40);
 });
 
-test('only properties of the metadata are set, and none of anybody else', async (t) => {
+test('only the library\'s own property of the metadata is set', async (t) => {
     const tavern = new Tavern();
     await tavern.open('Tale');
     const { metadata } = tavern;

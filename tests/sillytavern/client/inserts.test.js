@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { changePercent, withoutInserts } from '../../../sillytavern/client/tavern/markers.js';
 import { begin, heard } from './begin.js';
 
-test('content is put where it was asked for', async (t) => {
+test('content is inserted at the given position', async (t) => {
     const { tavern, vt } = await begin(t);
     tavern.model = () => 'A tag, and an end.';
     for (const [position, expected] of /** @type {any[]} */ ([
@@ -23,7 +23,7 @@ test('content is put where it was asked for', async (t) => {
     }
 });
 
-test('a text that was changed meanwhile is told, with how much of it', async (t) => {
+test('a text that changed before the insertion is reported, with the percentage', async (t) => {
     const { tavern, vt } = await begin(t, { options: { insertionDelayMs: 20 } });
     tavern.model = () => 'Draw: <cat>';
     await tavern.send('Go on.');
@@ -39,7 +39,7 @@ test('a text that was changed meanwhile is told, with how much of it', async (t)
     assert.match(tavern.chat[2].mes, /^Draw: <dog>.*\[X\]/);
 });
 
-test('how much of a text is another', () => {
+test('the percentage of a text that changed', () => {
     assert.equal(changePercent('same', 'same'), 0);
     assert.equal(changePercent('', ''), 0);
     assert.equal(changePercent('', 'new'), 100);
@@ -62,7 +62,7 @@ test('nothing is inserted into a message that was swiped away or deleted', async
     await assert.rejects(vt.chat.insertOnce(2, { id: 'x', content: '[X]' }), { code: 'message_not_found' });
 });
 
-test('what should be there belongs to the swipe', async (t) => {
+test('inserts belong to the swipe', async (t) => {
     const { tavern, vt } = await begin(t);
     await tavern.send('Go on.');
     await vt.chat.insertOnce(2, { id: 'one', content: '[1]' });

@@ -1,5 +1,5 @@
 /**
- * The live object by itself, and the operations that say what was done to it.
+ * The live object by itself, and the operations for its changes.
  */
 
 import assert from 'node:assert/strict';
@@ -33,7 +33,7 @@ test('it looks like an ordinary object', () => {
     assert.equal(state.missing?.deeper, undefined);
 });
 
-test('a write anywhere tells which key it was', () => {
+test('a write at any depth reports its key', () => {
     const { state, writes } = live({ outfit: { top: { colour: 'red' } }, bag: [[1]] });
 
     state.outfit.top.colour = 'blue';
@@ -45,7 +45,7 @@ test('a write anywhere tells which key it was', () => {
     assert.equal(JSON.stringify(state), '{"outfit":{},"bag":[[1,2]],"hp":1}');
 });
 
-test('what is put in is a copy', () => {
+test('assigned values are copied', () => {
     const { state } = live({});
     const mine = { top: ['coat'] };
 
@@ -72,7 +72,7 @@ test('lists can be sorted, spliced, cut and filled', () => {
     assert.throws(() => { state.bag.name = 'lost'; }, TypeError);
 });
 
-test('undefined removes, and what is not JSON is refused before anything changes', () => {
+test('undefined removes, and values that are not JSON are refused before anything changes', () => {
     const { state, writes } = live({ hp: 5, gone: 1 });
 
     state.gone = undefined;
@@ -112,7 +112,7 @@ test('__proto__ and constructor are keys like any other', () => {
     assert.equal(JSON.stringify(applied(copyJson({}), operation)), '{"__proto__":{"x":1}}');
 });
 
-test('an update from elsewhere keeps objects live that somebody holds', () => {
+test('an update from elsewhere keeps held objects live', () => {
     const { state, live: made, writes } = live({ outfit: { top: { colour: 'red' } }, bag: [{ rope: 1 }, { lamp: 1 }] });
     const { top } = state.outfit;
     const [rope, lamp] = state.bag;
@@ -130,7 +130,7 @@ test('an update from elsewhere keeps objects live that somebody holds', () => {
     assert.throws(() => { top.size = 3; }, { name: 'StaleStateError' });
 });
 
-test('what was done to a key is the smallest operation that says it', () => {
+test('a change of a key becomes the smallest operation', () => {
     const cases = [
         [ABSENT, 5, true, [{ op: 'set', value: 5 }]],
         [5, 5, true, [{ op: 'set', value: 5 }]],

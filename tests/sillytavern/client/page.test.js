@@ -1,5 +1,5 @@
 /**
- * What the library does to SillyTavern's files: nothing that could harm them.
+ * The library never damages SillyTavern's files.
  */
 
 import assert from 'node:assert/strict';
@@ -56,7 +56,7 @@ test('a chat that is being emptied, swapped or swiped is not saved', async () =>
     await until(() => tavern.saves === before + 1);
 });
 
-test('a save that waits for one chat does not keep another from being saved', async () => {
+test('a waiting save of one chat does not prevent a save of another', async () => {
     const tavern = new Tavern();
     await tavern.open('Tale');
     const page = new Page(tavern.getContext);
@@ -80,7 +80,7 @@ test('the library saves no more often than it must', async (t) => {
         await vt.chat.saved;
     }
 
-    // Of the message, and of the reply: SillyTavern's own.
+    // SillyTavern's own saves: one for the message, one for the reply.
     assert.equal(tavern.saves, before + 2);
 });
 

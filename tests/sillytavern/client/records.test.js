@@ -1,5 +1,5 @@
 /**
- * What a chat has beside its values.
+ * Series, processed ids, operations, checkpoints and branches.
  */
 
 import assert from 'node:assert/strict';
@@ -91,7 +91,7 @@ test('branches: made at a message, and known to their parent', async (t) => {
     assert.deepEqual(lineage?.branches.map(({ chatId }) => chatId), [branch.chatId]);
 });
 
-test('a write made before is there when something beside the values is done', async (t) => {
+test('earlier writes are saved before a series is written', async (t) => {
     const { vt } = await begin(t, { state: { hp: 50 } });
 
     vt.chat.state.hp = 10;

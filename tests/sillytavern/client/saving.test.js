@@ -89,7 +89,7 @@ test('onChat is called for the open chat, for each one that follows, and when no
     assert.deepEqual(calls, [[first, 7], [second, 7], null]);
 });
 
-test('what was written last is saved although the chat changes at once', async (t) => {
+test('the last write is saved although the chat changes at once', async (t) => {
     const { server, tavern, vt, extensionId } = await begin(t);
     const { id } = vt.chat;
 
@@ -106,7 +106,7 @@ test('a handle that is not yet stale cannot write while SillyTavern swaps the ch
     assert.throws(() => { vt.chat.state.hp = 1; }, { code: 'stale_chat' });
 });
 
-test('an answer that was lost is asked for again, and nothing happens twice', async (t) => {
+test('a request with a lost answer is sent again and applied once', async (t) => {
     const { server, vt, extensionId } = await begin(t, { state: { gold: 100 } });
     const wire = watched(t);
     let lost = 0;
@@ -125,7 +125,7 @@ test('an answer that was lost is asked for again, and nothing happens twice', as
     }
 });
 
-test('a refused write is told, and the value is what the server has', async (t) => {
+test('a refused write is reported, and the value is the server\'s again', async (t) => {
     const { vt } = await begin(t, { state: { text: 'short', hp: 5 } });
     const errors = heard(vt, 'error');
 
@@ -165,7 +165,7 @@ test('every operation has its effect at once and its result from the server', as
     assert.deepEqual(chat.snapshot().data, {});
 });
 
-test('more than a request may hold goes in several', async (t) => {
+test('more operations than a request may hold are sent in several requests', async (t) => {
     const { server, vt, extensionId } = await begin(t);
     for (let index = 0; index < 2500; index++) vt.chat.state[`key-${index}`] = index;
     await vt.chat.saved;
@@ -194,7 +194,7 @@ test('instances of the chat are live too, and go into the same batch', async (t)
     assert.throws(() => vt.chat.instance('sera'), { code: 'instance_not_found' });
 });
 
-test('keys of any kind go there and back', async (t) => {
+test('keys of any kind are written and read', async (t) => {
     const { tavern, vt } = await begin(t);
     const odd = { __proto__: null, 'a/b?c=d#e': 1, 'ключ 🗝': { '': 2 }, toString: [3], then: 4 };
     Object.assign(vt.chat.state, odd);
@@ -223,7 +223,7 @@ test('history says who wrote what, and where', async (t) => {
     assert.equal(vt.chat.state.hp, 40);
 });
 
-test('connect refuses what will not mend', async () => {
+test('connect rejects errors that waiting does not mend', async () => {
     const server = await commonServer();
     await assert.rejects(ValueTracker.connect({ extensionId: 'no/such', url: server.url, getContext: null }), { code: 'invalid_extension_id' });
     await assert.rejects(ValueTracker.connect(/** @type {any} */ ({})), TypeError);

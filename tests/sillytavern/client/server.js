@@ -31,7 +31,7 @@ export class Server {
         return `http://127.0.0.1:${this.#port}/api/plugins/valuetracker`;
     }
 
-    /** Starts it, on the port it had before. */
+    /** Start the server, on its previous port. */
     async up() {
         const args = ['-m', 'valuetracker', 'serve', '--port', String(this.#port), '--data-dir', this.#directory];
         const child = spawn(PYTHON, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -70,7 +70,7 @@ export class Server {
     }
 
     /**
-     * What the server says, past the library.
+     * Ask the server directly, without the library.
      *
      * @param {string} extensionId
      * @param {string} path

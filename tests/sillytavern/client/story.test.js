@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { begin, heard, reply, watched } from './begin.js';
 import { until } from './server.js';
 
-test('a reply sets a value, a new swipe sees the old one, and swiping back brings it back', async (t) => {
+test('a reply sets a value, a new swipe has the old value, and swiping back restores it', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 45; });
 
@@ -36,7 +36,7 @@ test('a person\'s edit survives a swipe, and increments are counted again', asyn
     assert.equal(vt.chat.state.gold, 80);
 });
 
-test('a swipe takes back just what its message did to an object', async (t) => {
+test('a swipe undoes only the changes of its message to an object', async (t) => {
     const { tavern, vt } = await begin(t, { state: { outfit: { top: 'coat' }, bag: ['rope'] } });
     await reply(tavern, vt, (state) => { state.outfit.hat = 'cap'; state.bag.push('lamp'); });
     await vt.chat.edit((state) => { state.outfit.shoes = 'boots'; state.bag.push('map'); });
@@ -46,7 +46,7 @@ test('a swipe takes back just what its message did to an object', async (t) => {
     assert.deepEqual(vt.chat.snapshot().data, { outfit: { top: 'coat', shoes: 'boots' }, bag: ['rope', 'map'] });
 });
 
-test('what a chat begins with belongs to no message, whenever it is said', async (t) => {
+test('initial values have no anchor, in every handler', async (t) => {
     const { tavern, vt } = await begin(t);
     await reply(tavern, vt, () => {});
 
@@ -78,7 +78,7 @@ test('regenerating five times does not compound', async (t) => {
     assert.equal(vt.chat.state.hp, 45);
 });
 
-test('deleting the last messages brings back values, series and processed ids', async (t) => {
+test('deleting the last messages restores values, series and processed ids', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, async (state) => { state.hp = 40; await vt.chat.series('recap').add('one'); });
     await reply(tavern, vt, async (state) => {
@@ -97,7 +97,7 @@ test('deleting the last messages brings back values, series and processed ids', 
     assert.equal(await vt.chat.series('recap').current(), null);
 });
 
-test('deleting a message in the middle takes back what it did', async (t) => {
+test('deleting a message in the middle undoes its changes', async (t) => {
     const { tavern, vt } = await begin(t, { state: { gold: 10 } });
     await reply(tavern, vt, () => vt.chat.increment('gold', 5));
     await reply(tavern, vt, () => vt.chat.increment('gold', 7));
@@ -124,7 +124,7 @@ test('deleting the visible swipe shows the values of the one that takes its plac
     assert.equal(tavern.chat.at(-1).swipes.length, 1);
 });
 
-test('an edit of the text keeps the values and tells that the message is stale', async (t) => {
+test('an edit of the text keeps the values and reports that the message is stale', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 45; });
     await vt.chat.reconcile();
@@ -137,7 +137,7 @@ test('an edit of the text keeps the values and tells that the message is stale',
     assert.deepEqual(reports.at(-1).stale, [vt.chat.messageId(2)]);
 });
 
-test('a swipe that comes to nothing brings the old value back', async (t) => {
+test('a failed swipe restores the old value', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 45; });
 
@@ -146,14 +146,14 @@ test('a swipe that comes to nothing brings the old value back', async (t) => {
     await until(() => vt.chat.state.hp === 45);
 });
 
-test('a tool call belongs to the reply that comes of it', async (t) => {
+test('a tool call belongs to the reply that follows it', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
 
     await tavern.sendWithTool('Hit me.', async () => {
         const { requests } = watched(t);
         vt.chat.state.hp = 45;
         await vt.chat.saved;
-        // The write itself tells of the coming message.
+        // The write itself names the coming message.
         assert.deepEqual(requests.map(({ path }) => path.replace(/.*\//, '')), ['batch']);
     });
     assert.equal(vt.chat.state.hp, 45);
@@ -168,7 +168,7 @@ test('a tool call belongs to the reply that comes of it', async (t) => {
     assert.equal(vt.chat.state.hp, 45);
 });
 
-test('what was written for a reply that never came is taken back', async (t) => {
+test('a write for a reply that never arrived is undone', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await tavern.send('Go on.');
     const { eventSource, eventTypes } = tavern;
@@ -200,7 +200,7 @@ test('a streamed reply has one identity from its first piece on', async (t) => {
     assert.equal(vt.chat.state.hp, 30);
 });
 
-test('dry runs, quiet prompts and continuations do not move writes elsewhere', async (t) => {
+test('dry runs, quiet prompts and continuations do not change the anchor of writes', async (t) => {
     const { tavern, vt } = await begin(t);
     await tavern.send('Go on.');
     const last = vt.chat.anchor(2);
@@ -257,11 +257,11 @@ for (const [text, options, differs] of /** @type {const} */ ([
         assert.equal(vt.chat.origin.checkpoint, 'Here');
         assert.equal((await server.ask(extensionId, `/chats/${vt.chat.id}/data`)).hp, 45);
         assert.equal((await server.ask(extensionId, `/chats/${parent}/data`)).hp, 10);
-        // Checkpoints are each extension's own: others have what the message has.
+        // Each extension has its own checkpoints: others have the values of the message.
         assert.equal(other.vt.chat.state.hp, 5);
         assert.equal(other.vt.chat.begun, null);
 
-        // It goes on as any chat, and is no branch to begin when it is loaded anew.
+        // It continues as any chat, and starts no branch when it is loaded again.
         await reply(tavern, vt, (state) => { state.hp = 44; });
         await tavern.deleteLast(2);
         assert.equal(vt.chat.state.hp, 45);
@@ -276,7 +276,7 @@ for (const [text, options, differs] of /** @type {const} */ ([
     });
 }
 
-test('a checkpoint that is gone leaves a branch with what its message has', async (t) => {
+test('without its checkpoint a branch has the values of its message', async (t) => {
     const { tavern, vt } = await begin(t, { state: { hp: 50 } });
     await reply(tavern, vt, (state) => { state.hp = 45; });
     const errors = heard(vt, 'error');

@@ -1,5 +1,5 @@
 /**
- * Several tabs, and whoever else writes.
+ * Several tabs, and other clients.
  */
 
 import assert from 'node:assert/strict';
@@ -18,7 +18,7 @@ async function secondTab(t, first) {
     return await begin(t, { tavern, server: first.server, extensionId: first.extensionId });
 }
 
-test('a second tab is in step', async (t) => {
+test('a second tab sees the changes of the first', async (t) => {
     const one = await begin(t, { state: { hp: 50, outfit: { top: 'coat' } } });
     const two = await secondTab(t, one);
     const changes = heard(two.vt, 'change');
@@ -53,7 +53,7 @@ test('two tabs that change two fields of one object keep both', async (t) => {
     }
 });
 
-test('a conflict tells both values, and either can be chosen', async (t) => {
+test('a conflict reports both values, and either can be chosen', async (t) => {
     const one = await begin(t, { state: { hp: 50 } });
     const two = await secondTab(t, one);
     const conflicts = [...[one, two].map(({ vt }) => heard(vt, 'conflict'))];
@@ -70,7 +70,7 @@ test('a conflict tells both values, and either can be chosen', async (t) => {
     await until(() => one.vt.chat.state.hp === conflict.theirs && two.vt.chat.state.hp === conflict.theirs);
 });
 
-test('a write from elsewhere is there without asking, large ones too', async (t) => {
+test('a write from elsewhere arrives by the feed, large ones too', async (t) => {
     const { server, vt, extensionId } = await begin(t, { state: { hp: 50 } });
     const large = 'x'.repeat(100_000);
 
@@ -89,7 +89,7 @@ test('a tab that does not know the latest messages does not hide them', async (t
     await reply(one.tavern, one.vt, (state) => { state.hp = 30; });
     await until(() => two.vt.chat.state.hp === 30);
 
-    // The other tab has gone on; this one still shows the story of before, and goes on from there.
+    // The other tab is ahead; this one still shows the old messages and continues from there.
     await until(() => stale.length);
     two.tavern.save = async () => {};
     await two.tavern.deleteLast(1);
@@ -101,13 +101,13 @@ test('a tab that does not know the latest messages does not hide them', async (t
     await two.tavern.open('Tale');
     assert.equal(two.vt.chat.state.hp, 30);
 
-    // It shows the latest now: who goes on there means it.
+    // It shows the latest messages now, so its changes count.
     await two.tavern.deleteLast(2);
     assert.equal(two.vt.chat.state.hp, 40);
     assert.deepEqual(stale, [{ reason: 'tab' }]);
 });
 
-test('a tab that has fallen behind is told when the other has gone back', async (t) => {
+test('a tab that is behind is notified when the other has gone back', async (t) => {
     const one = await begin(t, { state: { hp: 50 } });
     const two = await secondTab(t, one);
     const stale = heard(two.vt, 'stale');
@@ -123,7 +123,7 @@ test('a tab that has fallen behind is told when the other has gone back', async 
     await until(() => one.vt.chat.state.hp === 20);
 });
 
-test('who insists that a tab is right has the story of that tab', async (t) => {
+test('insist makes the messages of a tab the story', async (t) => {
     const one = await begin(t, { state: { hp: 50 } });
     const two = await secondTab(t, one);
     const stale = heard(two.vt, 'stale');
@@ -137,7 +137,7 @@ test('who insists that a tab is right has the story of that tab', async (t) => {
     await until(() => one.vt.chat.state.hp === 50);
 });
 
-test('an event that was missed is made up for', async (t) => {
+test('a missed event is caught up', async (t) => {
     const one = await begin(t, { state: { hp: 50 }, options: { feed: false } });
     await one.server.ask(one.extensionId, `/chats/${one.vt.chat.id}/data`, { method: 'PUT', body: { key: 'hp', value: 10 } });
     assert.equal(one.vt.chat.state.hp, 50);

@@ -1,7 +1,6 @@
 /**
- * A stand-in for SillyTavern's page: chats, swipes and events as version 1.19 has them, in the
- * same order and with the same copying about of `extra`. The truth is tested in a browser; this
- * tells quickly.
+ * A stand-in for SillyTavern's page: chats, swipes and events of version 1.19, in the same order and
+ * with the same copies of `extra`. The browser tests use the real one; this one is fast.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -39,7 +38,7 @@ class Emitter {
 }
 
 export class Tavern {
-    /** What is on the disk. @type {Map<string, {metadata: any, messages: any[]}>} */
+    /** The files on disk. @type {Map<string, {metadata: any, messages: any[]}>} */
     files = new Map();
     /** @type {any[]} */
     chat = [];
@@ -53,7 +52,7 @@ export class Tavern {
     eventTypes = Object.fromEntries(NAMES.map((name) => [name, name.toLowerCase()]));
     greetings = ['Hello.'];
     saves = 0;
-    /** What a model says next. @type {() => any} */
+    /** Returns the next reply of the model. @type {() => any} */
     model = () => 'A reply.';
 
     getContext = () => ({
@@ -110,7 +109,7 @@ export class Tavern {
         this.metadata.integrity ??= randomUUID();
     }
 
-    /** A group's greetings are there, and told, before its metadata are. @param {string} file */
+    /** A group's greetings and their events come before its metadata. @param {string} file */
     async openGroup(file) {
         this.chat.length = 0;
         this.groupId = 'group';
@@ -158,7 +157,7 @@ export class Tavern {
         await this.#emit('CHAT_RENAMED', { oldFileName: old, newFileName: file });
     }
 
-    /** The new chat has all of the metadata as of now. @param {number} index @param {{swipe?: number}} [options] */
+    /** The new chat has a copy of the current metadata. @param {number} index @param {{swipe?: number}} [options] */
     async branch(index, { swipe } = {}) {
         const name = `${this.file} - Branch #${this.files.size}`;
         const metadata = { ...structuredClone(this.metadata), main_chat: this.file, integrity: randomUUID() };
@@ -223,7 +222,7 @@ export class Tavern {
         }
     }
 
-    /** A reply that comes in pieces: the message is there before anybody is told. @param {string[]} pieces @param {{swipe?: boolean, between?: () => any}} [options] */
+    /** A reply that arrives in pieces: the message exists before its event. @param {string[]} pieces @param {{swipe?: boolean, between?: () => any}} [options] */
     async stream(pieces, { swipe = false, between = () => {} } = {}) {
         const type = swipe ? 'swipe' : 'normal';
         if (swipe) await this.#overswipe();
@@ -259,14 +258,14 @@ export class Tavern {
         await this.#emit('MESSAGE_SWIPED', this.chat.length - 1);
     }
 
-    /** To a new one. */
+    /** Make a new swipe. */
     async swipe() {
         await this.#overswipe();
         await this.#started('swipe');
         await this.#reply('swipe');
     }
 
-    /** A new one that fails: SillyTavern goes back without a word. */
+    /** Make a new swipe that fails: SillyTavern goes back without an event. */
     async swipeInVain() {
         await this.#overswipe();
         await this.#started('swipe');
@@ -276,7 +275,7 @@ export class Tavern {
         show(message, message.swipes.length - 1);
     }
 
-    /** To one that is there. @param {number} swipe @param {number} [index] */
+    /** Go to an existing swipe. @param {number} swipe @param {number} [index] */
     async swipeTo(swipe, index = this.chat.length - 1) {
         const message = this.chat[index];
         sync(message);

@@ -1,6 +1,6 @@
 /**
- * Whatever a player does, in whatever order: the value is the sum of what the visible messages did,
- * and of what the player did.
+ * A random walk of player actions: the value is always the sum of the changes of the visible messages
+ * and of the player.
  */
 
 import assert from 'node:assert/strict';
@@ -16,7 +16,7 @@ for (const seed of [1, 2, 3]) {
         const pick = (/** @type {any[]} */ list) => list[Math.floor(random() * list.length)];
         const { tavern, vt, server } = await begin(t);
         const { vt: other } = await begin(t, { tavern, server });
-        /** What each text did in a chat, and the player. @type {Map<any, {did: Map<string, number>, player: number}>} */
+        /** The changes of each text in a chat, and of the player. @type {Map<any, {did: Map<string, number>, player: number}>} */
         const chats = new Map([[tavern.file, { did: new Map(), player: 0 }]]);
         const here = () => /** @type {{did: Map<string, number>, player: number}} */ (chats.get(tavern.file));
         let texts = 0;
@@ -30,7 +30,7 @@ for (const seed of [1, 2, 3]) {
         };
         const note = (/** @type {any} */ message, /** @type {number} */ by) => here().did.set(message.mes, (here().did.get(message.mes) ?? 0) + by);
         tavern.model = () => `Text ${++texts}.`;
-        /** What an extension does when a reply comes, before it says so. @type {number} */
+        /** The change that the extension makes for the next reply. @type {number} */
         let tooled = 0;
         tavern.eventSource.on(tavern.eventTypes.MESSAGE_RECEIVED, async (/** @type {number} */ index, /** @type {string} */ type) => {
             const message = tavern.chat[index];
@@ -76,7 +76,7 @@ for (const seed of [1, 2, 3]) {
             },
             late: async () => {
                 const index = Math.floor(random() * tavern.chat.length);
-                // The messages of tools all say the same.
+                // All messages of tools have the same text.
                 if (!tavern.chat[index].is_system) note(tavern.chat[index], await add({ anchor: index }));
             },
             reload: () => tavern.reload(),
@@ -106,7 +106,7 @@ for (const seed of [1, 2, 3]) {
                 await chat.saved;
                 assert.equal(chat.state.gold ?? 0, expected(), `step ${step}: ${done.slice(-6).join(', ')}`);
             }
-            // And the server says the same.
+            // The server has the same value.
             if (step % 10 === 0) {
                 const data = await server.ask(vt.extensionId, `/chats/${vt.chat.id}/data`);
                 assert.equal(data.gold ?? 0, expected(), `step ${step}: ${done.slice(-6).join(', ')}`);
@@ -115,7 +115,7 @@ for (const seed of [1, 2, 3]) {
     });
 }
 
-/** The same ones each time. @param {number} seed */
+/** A seeded generator of random numbers. @param {number} seed */
 function numbers(seed) {
     let state = seed;
     return () => {

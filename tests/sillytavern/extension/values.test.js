@@ -1,4 +1,4 @@
-/** How values are called, and what is typed becomes. */
+/** Names of values, and values of typed text. */
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 
-// As it is installed: the client lies in the folder of the extension.
+// As installed: the client is in the folder of the extension.
 const installed = mkdtempSync(join(tmpdir(), 'valuetracker-'));
 after(() => rmSync(installed, { recursive: true }));
 cpSync(new URL('../../../sillytavern/extension', import.meta.url), installed, { recursive: true });
@@ -107,7 +107,7 @@ for (const [kind, typed, found] of [
     });
 }
 
-test('what is not JSON is told why', () => {
+test('invalid JSON is reported with the reason', () => {
     const { problem, error } = read('json', '[1,');
     assert.equal(problem, 'notJson');
     assert.ok(error.length > 0);
@@ -120,14 +120,14 @@ test('a value that is edited and left as it was is the same value', () => {
     }
 });
 
-test('text is itself, all else is JSON, and neither is a macro', () => {
+test('text stays text, everything else is JSON, and neither is a macro', () => {
     assert.equal(asText('5'), '5');
     assert.equal(asText({ a: [1] }), '{"a":[1]}');
     assert.deepEqual(read('auto', '"{{user}}"'), { value: '{{user}}' });
     assert.ok(!withoutMacros('{{{{user}}}}').includes('{{'));
 });
 
-test('a list has a place at its end and none beyond', () => {
+test('an index of a list may be at most its length', () => {
     assert.deepEqual(['0', '2', '3', '-1', '02', 'x'].map((field) => canSetField([1, 2], field)), [true, true, false, false, false, false]);
     assert.ok(canSetField({}, 'x'));
 });
@@ -136,6 +136,6 @@ test('a key is short and on one line', () => {
     assert.deepEqual(['hp', 'x'.repeat(1024), '', 'a\nb', 'x'.repeat(1025)].map(isKey), [true, true, false, false, false]);
 });
 
-test('text that would be read as something else is known', () => {
+test('text that looks like another kind of value is detected', () => {
     assert.deepEqual(['5', '"5"', 'null', '18446744073709551616', 'five', '[1'].map(looksTyped), [true, true, true, true, false, false]);
 });

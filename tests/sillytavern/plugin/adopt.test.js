@@ -6,7 +6,7 @@ const path = require('node:path');
 const test = require('node:test');
 const { JSON_TYPE, PYTHON, makeTavern, openTavern, waitFor } = require('./rig');
 
-// What the original plugin made; `wal`: it was not closed, and all of it is still in the log.
+// A file of the original plugin; `wal`: it was not closed, and all data is still in the log.
 const MAKE = `
 import os, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
@@ -35,7 +35,7 @@ function makeOriginal(tavern, name, how = 'closed') {
 const values = (tavern, id) => tavern.ask('GET', '/instances/run/data', { headers: { 'x-extension-id': id } });
 const adopted = (tavern, id) => waitFor(async () => (await values(tavern, id)).status === 200, () => tavern.log.text);
 
-test('the files of the original plugin are taken over, and stay as they are', async (t) => {
+test('the files of the original plugin are adopted, and are not changed', async (t) => {
     const tavern = makeTavern(t);
     const file = makeOriginal(tavern, 'outfits.db');
     const before = fs.readFileSync(file);
@@ -48,11 +48,11 @@ test('the files of the original plugin are taken over, and stay as they are', as
     assert.deepEqual(fs.readdirSync(path.dirname(file)), ['outfits.db']);
     assert.equal(fs.statSync(path.join(opened.dataDir, 'outfits.db')).mode & 0o777, 0o600);
     assert.match(opened.log.text, /took over outfits\.db/);
-    // The server keeps what it adopted as it was.
+    // The server keeps a backup of the adopted file.
     assert.equal(fs.readdirSync(opened.dataDir, { recursive: true }).filter((each) => /outfits.*(original|backup|before)/.test(each)).length, 1);
 });
 
-test('what the original had not written into the file itself comes, too', async (t) => {
+test('data that is still in the write-ahead log is adopted, too', async (t) => {
     const tavern = makeTavern(t);
     const file = makeOriginal(tavern, 'outfits.db', 'wal');
     assert.ok(fs.statSync(`${file}-wal`).size > 0);
@@ -63,7 +63,7 @@ test('what the original had not written into the file itself comes, too', async 
     assert.deepEqual((await values(opened, 'outfits')).json, { hp: 7 });
 });
 
-test('each file is taken over once, whatever becomes of it', async (t) => {
+test('each file is adopted once, also if it is deleted later', async (t) => {
     const tavern = makeTavern(t);
     makeOriginal(tavern, 'outfits.db');
     const first = await openTavern(t, tavern);
@@ -79,7 +79,7 @@ test('each file is taken over once, whatever becomes of it', async (t) => {
     assert.equal(fs.existsSync(path.join(second.dataDir, 'outfits.db')), false);
 });
 
-test('a file that is there already is not replaced, whatever its case', async (t) => {
+test('an existing file is not replaced, in upper or lower case', async (t) => {
     const tavern = makeTavern(t);
     makeOriginal(tavern, 'Outfits.db');
     fs.mkdirSync(tavern.dataDir, { recursive: true });
@@ -91,7 +91,7 @@ test('a file that is there already is not replaced, whatever its case', async (t
     assert.equal(fs.readFileSync(path.join(tavern.dataDir, 'outfits.db'), 'utf8'), 'mine');
 });
 
-test('what is not a database of the original is named and left, and nothing else suffers', async (t) => {
+test('other files are logged and skipped, and the rest is adopted', async (t) => {
     const tavern = makeTavern(t);
     makeOriginal(tavern, 'outfits.db');
     const folder = path.join(tavern.root, 'db');
@@ -111,7 +111,7 @@ test('what is not a database of the original is named and left, and nothing else
     assert.deepEqual(there, []);
 });
 
-test('a copy that was interrupted is made anew', async (t) => {
+test('an interrupted copy is made again', async (t) => {
     const tavern = makeTavern(t);
     makeOriginal(tavern, 'outfits.db');
     fs.mkdirSync(tavern.dataDir, { recursive: true });

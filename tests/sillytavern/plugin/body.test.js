@@ -5,7 +5,7 @@ const { JSON_TYPE, attach, openEcho } = require('./rig');
 
 const EXACT = '{ "n": 9007199254740993, "f": 1.0, "a": 1, "a": 2, "10": 0, "2": 0 }';
 
-test('parsed JSON is written anew, with its own length and encoding', async (t) => {
+test('parsed JSON is written again, with its own length and encoding', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
     const seen = (await tavern.ask('POST', '/x', {
@@ -44,7 +44,7 @@ test('a coded body of another type keeps its coding', async (t) => {
     assert.equal(seen.headers['content-encoding'], 'gzip');
 });
 
-test('a request without a body goes on without one', async (t) => {
+test('a request without a body is forwarded without one', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
     const none = (await tavern.ask('DELETE', '/x', { headers: JSON_TYPE })).json;
@@ -66,7 +66,7 @@ test('a missing body stays missing, although SillyTavern takes it for an empty o
     assert.equal(await send({ 'transfer-encoding': 'chunked' }, '[]'), '[]');
 });
 
-test('a body on GET goes on, too', async (t) => {
+test('a body on GET is forwarded, too', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
     const seen = (await tavern.ask('GET', '/x', { headers: { 'content-type': 'text/plain', 'content-length': 2 }, body: 'ab' })).json;
@@ -85,7 +85,7 @@ test('uploads and forms are refused', async (t) => {
     }
 });
 
-test('JSON too deep to be written anew is refused', async (t) => {
+test('JSON too deep to be written again is refused', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
     const answer = await tavern.ask('POST', '/x', { headers: JSON_TYPE, body: '['.repeat(100_000) + ']'.repeat(100_000) });

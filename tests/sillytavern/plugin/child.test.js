@@ -17,7 +17,7 @@ function isAlive(pid) {
     }
 }
 
-/** A program to be taken for Python. */
+/** A program that is started instead of Python. */
 function makeProgram(tavern, text) {
     const file = path.join(tavern.root, 'python');
     fs.writeFileSync(file, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
@@ -31,7 +31,7 @@ async function setUp(tavern) {
     await send(tavern, 'POST', '/instances', { id: 'run', characterId: 'hero' });
 }
 
-test('the server is there once the plugin has started, and its data lies in the data root', async (t) => {
+test('the server is ready once the plugin has started, and its data is in the data root', async (t) => {
     const tavern = await openTavern(t, makeTavern(t));
 
     await setUp(tavern);
@@ -55,7 +55,7 @@ test('a merge patch keeps integers above 2^53 on the way', async (t) => {
     assert.equal((await tavern.ask('GET', '/instances/run/data', { headers: HEADERS })).text, '{"n":9007199254740993}');
 });
 
-test('a body above the limit is refused by the server, in its words', async (t) => {
+test('a body above the limit is refused by the server with its own error', async (t) => {
     const tavern = await openTavern(t, makeTavern(t));
 
     for (const type of ['application/json', 'application/merge-patch+json']) {
@@ -87,14 +87,14 @@ test('a server that is killed is back at once, and nothing acknowledged is lost'
         await Promise.all(writing);
         await waitFor(() => tavern.bridge.pid !== pid);
 
-        // It is waited for: what is asked now is answered by the next one.
+        // The request waits and is answered by the next server.
         const read = await tavern.ask('GET', '/instances/run/data', { headers: HEADERS });
         assert.equal(read.status, 200, read.text);
         assert.deepEqual({ ...read.json, ...acknowledged }, read.json);
     }
 });
 
-test('a write that is under way when the server dies says that it may have been done', async (t) => {
+test('a write that is under way when the server dies is reported as maybe applied', async (t) => {
     const tavern = makeTavern(t);
     process.env.VALUETRACKER_FAIL = 'before_reply:kill';
     t.after(() => delete process.env.VALUETRACKER_FAIL);
@@ -105,7 +105,7 @@ test('a write that is under way when the server dies says that it may have been 
     assert.deepEqual([answer.status, answer.json.code, answer.json.details], [503, 'server_away', { maybeApplied: true }]);
 });
 
-test('stopping ends the server, also while feeds are open, and later requests are told', async (t) => {
+test('stopping ends the server, also while feeds are open, and later requests get an error', async (t) => {
     const tavern = await openTavern(t, makeTavern(t), { times: { stop: 30_000 } });
     await setUp(tavern);
     const { pid } = tavern.bridge;
@@ -138,7 +138,7 @@ test('the server ends when the process that started it is killed', async (t) => 
     await waitFor(() => !isAlive(pid), 'the server was left behind');
 });
 
-test('a Python that is gone is named in the log and in the hint, and found when it is back', async (t) => {
+test('a missing Python is named in the log and in the hint, and used when it is back', async (t) => {
     const tavern = makeTavern(t, { python: '/nowhere/python' });
     const opened = await openTavern(t, tavern, { times: { longestPause: 100 } });
 
@@ -177,7 +177,7 @@ test('a server that does not become ready is killed and started again', async (t
     assert.deepEqual(pids().filter(isAlive), []);
 });
 
-test('one that dies at once is started ever more rarely, one that was well at once again', async (t) => {
+test('one that dies at once is restarted with growing pauses, a healthy one at once', async (t) => {
     const dying = makeTavern(t);
     makeProgram(dying, 'date +%s%N >> starts; echo "error: no" >&2; exit 1');
     await openTavern(t, dying, { times: { pause: 50 } });
@@ -197,7 +197,7 @@ test('one that dies at once is started ever more rarely, one that was well at on
     }
 });
 
-test('a second SillyTavern on the same data is told why, and takes over when the first one ends', async (t) => {
+test('a second SillyTavern on the same data gets the reason, and takes over when the first one ends', async (t) => {
     const first = await openTavern(t, makeTavern(t));
     const second = await openTavern(t, makeTavern(t, { config: { dataDir: first.dataDir } }), { times: { longestPause: 200 } });
 
@@ -233,7 +233,7 @@ test('a running server can be attached to', async (t) => {
     assert.equal(server.exitCode, null);
 });
 
-test('what lies in the folder of SillyTavern is not taken for a module', async (t) => {
+test('files in the folder of SillyTavern are not imported as modules', async (t) => {
     const tavern = makeTavern(t);
     for (const name of ['valuetracker.py', 'json.py', 'asyncio.py']) {
         fs.writeFileSync(path.join(tavern.root, name), 'raise SystemExit("taken for a module")');
@@ -244,7 +244,7 @@ test('what lies in the folder of SillyTavern is not taken for a module', async (
     assert.equal((await opened.ask('GET', '/health')).status, 200, opened.log.text);
 });
 
-test('the plugin is what SillyTavern expects, and starts and stops as it is told', async (t) => {
+test('the plugin is what SillyTavern expects, and starts and stops', async (t) => {
     const tavern = makeTavern(t);
     const script = `
         import(${JSON.stringify(path.join(tavern.plugin, 'index.js'))}).then(async (plugin) => {

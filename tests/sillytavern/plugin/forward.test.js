@@ -54,7 +54,7 @@ for (const [method, headers, repeated] of REPEATED) {
     });
 }
 
-test('a connection that is used again and again remembers nothing of its requests', async (t) => {
+test('a connection that is used again and again collects no listeners', async (t) => {
     const tavern = await attach(t, await openEcho(t));
     const warnings = [];
     const listen = (warning) => warnings.push(String(warning));
@@ -101,7 +101,7 @@ test('a request is not sent again once a byte of an answer has come', async (t) 
     assert.equal(requests, 2);
 });
 
-test('a server that is not there is away, and nothing was done', async (t) => {
+test('a server that does not run is away, and nothing was applied', async (t) => {
     const gone = await openEcho(t);
     const tavern = await attach(t, gone);
     const free = await new Promise((resolve) => {
@@ -123,7 +123,7 @@ test('a server that is not there is away, and nothing was done', async (t) => {
     assert.equal((await tavern.ask('GET', '/x')).status, 200);
 });
 
-test('an answer that stops in the middle is not passed off as a whole one', async (t) => {
+test('an answer that stops in the middle does not look complete', async (t) => {
     for (const head of ['HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n']) {
         const tavern = await attach(t, await openSocket(t, (socket) => {
             socket.on('error', () => {});
@@ -134,7 +134,7 @@ test('an answer that stops in the middle is not passed off as a whole one', asyn
     }
 });
 
-test('a status that is none is a server that is away', async (t) => {
+test('an invalid status counts as a server that is away', async (t) => {
     for (const status of ['099 No', '600 No', '999 No', '101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade']) {
         const tavern = await attach(t, await openSocket(t, (socket) => {
             socket.on('error', () => {});
@@ -147,7 +147,7 @@ test('a status that is none is a server that is away', async (t) => {
     }
 });
 
-test('what is said before an answer is not one', async (t) => {
+test('an informational response is not the answer', async (t) => {
     const tavern = await attach(t, await openSocket(t, (socket) => {
         socket.on('error', () => {});
         socket.once('data', () => socket.end(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n${OK}`));
@@ -190,7 +190,7 @@ test('HEAD, 204 and 304 have no body and end', async (t) => {
     }
 });
 
-test('events come as they are sent, uncompressed, and the server hears when nobody listens any more', async (t) => {
+test('events come as they are sent, uncompressed, and the server is notified when the client disconnects', async (t) => {
     let closed = false;
     let send;
     const tavern = await attach(t, await openStandIn(t, (req, res) => {
@@ -308,7 +308,7 @@ test('connections to the server are used again', async (t) => {
     assert.equal(echo.sockets.size, 1);
 });
 
-test('nothing that a request holds makes the handler throw', async (t) => {
+test('no request makes the handler throw', async (t) => {
     const tavern = await attach(t, await openEcho(t));
     const broken = [
         { rawHeaders: ['Host', 'localhost'], headers: { host: 'localhost' }, method: 'BAD METHOD' },

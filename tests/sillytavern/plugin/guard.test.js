@@ -6,7 +6,7 @@ const { machineNames } = require('../../../sillytavern/plugin/hosts');
 
 const CONFIG = { allowedHosts: ['st.example.com', '.tunnel.example', 'ported.example:8443'], allowedOrigins: ['https://play.example'] };
 
-// Headers, and the code of the refusal, if there is to be one.
+// Headers, and the code of the refusal, if any.
 const CASES = [
     [{ host: '127.0.0.1:8000' }, null],
     [{ host: 'localhost' }, null],
@@ -105,7 +105,7 @@ test('no host, or an empty one, is refused', async (t) => {
     );
 });
 
-test('a refusal says what to do in the shape of every error, and to nobody else', async (t) => {
+test('a refusal has the form of every error with a hint, and other sites cannot read it', async (t) => {
     const tavern = await attach(t, await openEcho(t));
 
     const answer = await tavern.ask('GET', '/x', { headers: { host: 'mypc.example' } });

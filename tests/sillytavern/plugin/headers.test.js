@@ -3,7 +3,7 @@ const assert = require('node:assert/strict');
 const test = require('node:test');
 const { JSON_TYPE, attach, openEcho, openSocket, openStandIn } = require('./rig');
 
-test('who is asking is what SillyTavern says, whatever the request says', async (t) => {
+test('the user comes from SillyTavern, not from the request', async (t) => {
     const tavern = await attach(t, await openEcho(t), { user: { handle: 'alice', admin: false } });
 
     const { headers } = (await tavern.ask('GET', '/x', {
@@ -18,7 +18,7 @@ test('who is asking is what SillyTavern says, whatever the request says', async 
     });
 });
 
-test('what was meant for SillyTavern or for one connection stays there', async (t) => {
+test('headers for SillyTavern or for one connection are dropped', async (t) => {
     const echo = await openEcho(t);
     const tavern = await attach(t, echo);
 
@@ -46,7 +46,7 @@ test('only true makes an admin', async (t) => {
     }
 });
 
-test('nobody, or somebody with an impossible handle, is not taken for the default user', async (t) => {
+test('a missing or invalid handle is not taken for the default user', async (t) => {
     for (const user of [null, {}, { handle: '' }, { handle: '../x' }, { handle: 'A' }, { handle: 'a'.repeat(65) }, { handle: ['a'] }]) {
         const tavern = await attach(t, await openEcho(t), { user });
 
@@ -91,7 +91,7 @@ test('status and headers come back, but none that steer cookies, origins or the 
     }
 });
 
-test('an answer that is not HTTP is a server that is away', async (t) => {
+test('an answer that is not HTTP counts as a server that is away', async (t) => {
     const tavern = await attach(t, await openSocket(t, (socket) => {
         socket.on('error', () => {});
         socket.end('HTTP/1.1 200 OK\r\nx-bad: a\u0000b\r\n\r\n');

@@ -1,8 +1,8 @@
 'use strict';
 /**
- * What the tests of the plugin share: a folder like SillyTavern's with the plugin in it, a
- * server that treats requests as SillyTavern does before a plugin sees them, and stand-ins for
- * the Value Tracker server where it is to misbehave. Python is the tree's own.
+ * Shared by the tests of the plugin: a folder like SillyTavern's with the plugin in it, a server that
+ * treats requests as SillyTavern does before a plugin gets them, and stand-ins for a Value Tracker
+ * server that misbehaves. Python is that of the checkout.
  */
 
 const fs = require('node:fs');
@@ -77,7 +77,7 @@ async function openTavern(t, tavern, { user = { handle: 'default-user', admin: t
     return { ...tavern, ...opened, bridge, log, ask: (method, target, more) => ask(opened.port, method, target, more) };
 }
 
-/** What SillyTavern does to a request: reads JSON and forms, knows the user, strips the mount. */
+/** Treat a request as SillyTavern does: parse JSON and forms, set the user, strip the mount. */
 function enter(bridge, user, req, res) {
     const type = (req.headers['content-type'] ?? '').split(';')[0].trim().toLowerCase();
     const go = () => {
@@ -133,7 +133,7 @@ async function attach(t, { port }, { config = {}, ...more } = {}) {
     return openTavern(t, tavern, more);
 }
 
-/** A stand-in that answers with what it was asked. */
+/** A stand-in that answers with the request it got. */
 async function openEcho(t) {
     return openStandIn(t, (req, res) => {
         const pieces = [];
@@ -166,7 +166,7 @@ function ask(port, method, target, { headers = {}, body, agent = false, mount = 
     });
 }
 
-/** Sends bytes and gives what came back until the other end closed. */
+/** Send bytes and return the bytes that came back until the connection closed. */
 function speak(port, text) {
     return new Promise((resolve, reject) => {
         let heard = '';

@@ -16,7 +16,7 @@ test('without a config the interpreter is the installer\'s and the data lies in 
     });
 });
 
-test('SillyTavern\'s own data root is used where it says one', (t) => {
+test('SillyTavern\'s own data root is used if it is set', (t) => {
     const tavern = makeTavern(t);
     globalThis.DATA_ROOT = '/somewhere/data';
     t.after(() => delete globalThis.DATA_ROOT);
@@ -24,7 +24,7 @@ test('SillyTavern\'s own data root is used where it says one', (t) => {
     assert.equal(read(tavern).dataDir, path.resolve('/somewhere/data/_valuetracker'));
 });
 
-test('the config has the last word', (t) => {
+test('the config overrides the rest', (t) => {
     const config = { attach: 'http://127.0.0.1:8420', secret: 's', dataDir: 'mine', python: '/p', allowedHosts: ['a'], allowedOrigins: ['https://b'], later: 1 };
     const tavern = makeTavern(t, { config: `\ufeff${JSON.stringify(config)}` });
 
@@ -48,7 +48,7 @@ const REFUSED = [
     [{ attach: 'http://127.0.0.1/path', secret: 's' }, /not the address/],
 ];
 
-test('a config that cannot be used is never taken for none', (t) => {
+test('an unusable config is never treated as missing', (t) => {
     for (const [config, why] of REFUSED) {
         const tavern = makeTavern(t, { config });
 
@@ -56,7 +56,7 @@ test('a config that cannot be used is never taken for none', (t) => {
     }
 });
 
-test('while the config is broken nothing is started; mended, it is used', async (t) => {
+test('while the config is broken nothing is started; once corrected, it is used', async (t) => {
     const tavern = makeTavern(t, { config: '{"dataDir": ' });
     const opened = await openTavern(t, tavern, { times: { longestPause: 100 } });
 
