@@ -5,7 +5,7 @@
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { ABSENT } from '../state/json.js';
 import { hashText } from '../tavern/ids.js';
-import { unanchoredRowsBelow, splitByConflict } from './away.js';
+import { splitByConflict, unanchoredRowsBelow } from './away.js';
 import { reportOverwritten } from './resend.js';
 import { MOST_OPERATIONS } from './saver.js';
 import { headersOf } from './transport.js';

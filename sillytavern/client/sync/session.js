@@ -7,12 +7,12 @@
 
 import { ServerAwayError, StaleChatError, ValueTrackerError } from '../errors.js';
 import { Values } from '../state/values.js';
-import { hasMessage, identify, anchorNow } from '../tavern/ids.js';
+import { anchorNow, hasMessage, identify } from '../tavern/ids.js';
 import { Away } from './away.js';
 import { beginBranch, settleBranch } from './branching.js';
-import { resendUnanswered } from './resend.js';
 import { Mirror } from './mirror.js';
 import { moveToServer } from './moving.js';
+import { resendUnanswered } from './resend.js';
 import { Saver } from './saver.js';
 import { Story } from './story.js';
 import { headersOf, path } from './transport.js';
