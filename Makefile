@@ -30,7 +30,9 @@ bench: .cache/dev .cache/wrk .cache/postgres
 soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest -s
 
+# Records the examples on a real server, then writes API.md.
 docs: .cache/dev
+	$(BIN)/python -m tests.support.walk.record
 	$(BIN)/valuetracker docs --write API.md
 
 # Makes the pictures in docs/images.

@@ -31,8 +31,8 @@ from valuetracker.http.limits import Wire
 from valuetracker.http.replies import Reply, Request, error_reply
 from valuetracker.http.router import Router
 from valuetracker.http.tokens import TokenFile
-from valuetracker.reference.markdown import docs_document
 from valuetracker.reference.openapi import openapi_document
+from valuetracker.reference.page import docs_document
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.users import Users

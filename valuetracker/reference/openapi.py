@@ -7,6 +7,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 import orjson
@@ -17,6 +18,7 @@ from valuetracker.http.call import Document, Stream
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.http.kinds import PATH_KINDS
 from valuetracker.records import Error
+from valuetracker.reference.examples import Example, examples_of
 from valuetracker.settings import PREFIX
 
 Sections = dict[str, list[Endpoint]]
@@ -99,6 +101,9 @@ def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
 
 
 def openapi_document(sections: Sections) -> Callable[[], Document]:
+    """Return a function that makes the description once, when it is first asked for."""
+
+    @cache
     def make() -> Document:
         return Document(orjson.dumps(openapi(sections)), "application/json")
 
@@ -154,7 +159,29 @@ def _operation(
             "required": True,
             "content": body_content(endpoint.body),
         }
+    for number, example in enumerate(examples_of(endpoint), start=1):
+        if example.method == method:
+            _add_example(operation, f"example_{number}", example)
     return operation
+
+
+def _add_example(operation: dict[str, Any], name: str, example: Example) -> None:
+    """Put an example beside the schemas of the request and of the answer."""
+    request, answer = example.request, example.answer
+    media_type = request.headers.get("content-type", "application/json")
+    if request.body is not None:
+        content = operation["requestBody"]["content"][media_type]
+        content.setdefault("examples", {})[name] = {
+            "summary": example.title,
+            "value": request.body,
+        }
+    # A shortened answer would not be what its schema says.
+    content = operation["responses"][str(example.status)].get("content", {})
+    if "application/json" in content and not example.shortened:
+        content["application/json"].setdefault("examples", {})[name] = {
+            "summary": example.title,
+            "value": answer.body,
+        }
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:

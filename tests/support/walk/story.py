@@ -1,0 +1,368 @@
+"""
+The walk: the steps of one session, in order.
+
+To give a route an example, add a step with a `title` here or in `chat_story.py`, and run
+`make docs`. A step without a title is only compared with OpenAPI and between the engines. A new
+step that changes something moves the revisions of all steps after it, so add it near the end.
+"""
+
+from __future__ import annotations
+
+from tests.support.walk.chat_story import CHATS
+from tests.support.walk.steps import Step
+
+DATA = "/instances/{instance}/data"
+ACROSS = "/cross-extension"
+JSON_PATCH = {"content-type": "application/json-patch+json"}
+MERGE_PATCH = {"content-type": "application/merge-patch+json"}
+
+SERVER = [
+    Step("GET", "/probe", status=204, title="The plugin is there."),
+    Step("POST", "/ping", {"message": "hello"}, title="A greeting comes back."),
+    Step("POST", "/ping", {}, status=400),
+    Step("GET", "/health", title="The plugin is well."),
+    Step("GET", "/healthz", title="The server is well."),
+    Step("GET", "/limits", title="How much a request may hold."),
+    Step("GET", "/openapi.json", title="The description of all routes, for programs."),
+    Step("GET", "/docs", title="The description of all routes, for people."),
+]
+
+REGISTERING = [
+    Step("GET", "/characters", status=404),
+    Step(
+        "POST",
+        "/register",
+        {"extensionId": "story-stats"},
+        title="An extension makes itself known when it starts.",
+    ),
+    Step("POST", "/register", {"extensionId": "Story-Stats"}, status=409),
+]
+
+CHARACTERS = [
+    Step(
+        "POST",
+        "/characters",
+        {"id": "seraphina", "name": "Seraphina"},
+        title="Seraphina appears.",
+    ),
+    Step("POST", "/characters", {"id": "merlin"}),
+    Step("POST", "/characters", [], status=400),
+    Step(
+        "POST",
+        "/instances",
+        {"id": "seraphina-1", "characterId": "seraphina", "chatId": "Seraphina - first date"},
+        title="Seraphina, as she is in this chat.",
+    ),
+    Step("POST", "/instances", {"id": "seraphina-dream", "characterId": "seraphina"}),
+    Step("GET", "/characters", title="Everybody so far."),
+    Step("GET", "/instances", query="?characterId=merlin"),
+    Step(
+        "GET",
+        "/instances",
+        title="The instances of one chat.",
+        query="?chatId=Seraphina%20-%20first%20date",
+    ),
+    Step("GET", "/instances"),
+    Step("GET", "/characters/{character}/instances", title="The instances of Seraphina."),
+]
+
+VALUES = [
+    Step(
+        "POST",
+        DATA,
+        {"key": "hp", "value": 100},
+        title="Seraphina starts with 100 hp. `Idempotency-Key` makes it safe to send it again.",
+        headers={"idempotency-key": "start-hp"},
+    ),
+    Step("POST", DATA, {"key": "hp", "value": 100}, headers={"idempotency-key": "start-hp"}),
+    Step(
+        "PUT",
+        DATA,
+        {"key": "mood", "value": {"name": "curious", "since": "m-1", "score": 0.75}},
+    ),
+    Step("PUT", DATA, {"key": "mood"}, status=400),
+    Step(
+        "PUT",
+        DATA,
+        {"key": "mood", "value": "bored"},
+        status=412,
+        title="A page that has not seen the last change is refused.",
+        headers={"if-match": '"5"'},
+    ),
+    Step(
+        "PUT",
+        DATA + "/merge",
+        {"outfit": {"top": "sundress", "shoes": None}, "inventory": ["lantern"]},
+        title="Outfit and inventory are set; hp and mood stay.",
+    ),
+    Step("GET", DATA, title="All values of Seraphina."),
+    Step("GET", DATA, status=304, headers={"if-none-match": '"7"'}),
+    Step("GET", DATA + "/{key}", title="Only her hp."),
+    Step("GET", "/instances/{instance}", title="Seraphina with her values."),
+    Step("GET", "/characters/{character}", title="Seraphina with all her instances."),
+    Step(
+        "PATCH",
+        DATA,
+        {"outfit": {"top": "cloak", "shoes": "boots"}, "mood": {"since": None}},
+        title="She changes clothes. A merge patch changes a part of a value.",
+        headers=MERGE_PATCH,
+    ),
+    Step(
+        "PATCH",
+        DATA,
+        [
+            {"op": "test", "path": "/hp", "value": 100},
+            {"op": "add", "path": "/inventory/-", "value": "map"},
+        ],
+        title="A JSON Patch adds a map, if her hp is still 100.",
+        headers=JSON_PATCH,
+    ),
+    Step("PATCH", DATA, [{"op": "test", "path": "/hp", "value": 3}], 409, headers=JSON_PATCH),
+    Step("PATCH", DATA, [], status=400, headers=MERGE_PATCH),
+    Step(
+        "POST",
+        "/batch",
+        {
+            "operations": [
+                {"op": "increment", "instanceId": "seraphina-1", "key": "hp", "by": -5},
+                {
+                    "op": "addToSet",
+                    "instanceId": "seraphina-1",
+                    "key": "inventory",
+                    "value": "rose",
+                },
+                {"op": "set", "instanceId": "seraphina-dream", "key": "mood", "value": "calm"},
+            ]
+        },
+        title="She pricks her finger on a rose, and dreams of it.",
+    ),
+    Step(
+        "POST",
+        "/batch",
+        {
+            "operations": [
+                {"op": "append", "instanceId": "seraphina-1", "key": "marks", "value": 1},
+                {"op": "pull", "instanceId": "seraphina-1", "key": "marks", "value": 1.0},
+                {"op": "merge", "instanceId": "seraphina-dream", "key": "sky", "value": {"red": 1}},
+                {"op": "remove", "instanceId": "seraphina-1", "key": "marks"},
+                {"op": "remove", "instanceId": "seraphina-1", "key": "absent"},
+                {"op": "clear", "instanceId": "seraphina-dream"},
+            ]
+        },
+    ),
+    Step("POST", "/batch", {"operations": []}, status=400),
+    Step(
+        "POST",
+        "/batch",
+        {"operations": [{"op": "increment", "instanceId": "seraphina-1", "key": "mood", "by": 1}]},
+        status=409,
+    ),
+]
+
+PAST = [
+    Step(
+        "GET",
+        "/instances/{instance}/history",
+        title="The changes of her hp.",
+        query="?key=hp",
+    ),
+    Step("GET", "/instances/{instance}/history"),
+    Step("GET", "/instances/{instance}/history", query="?key=mood&order=asc&limit=1"),
+    Step("GET", "/instances/{instance}/history", query="?limit=0", status=400),
+    Step(
+        "GET",
+        "/instances/{instance}/diff",
+        title="What the rose changed.",
+        query="?from=9&to=10",
+    ),
+    Step("GET", "/instances/{instance}/diff", status=400),
+    Step("GET", DATA, title="Her values as they were at revision 6.", query="?at=6"),
+    Step("GET", DATA, query="?at=4000", status=400),
+    Step("GET", "/characters/{character}", query="?at=5"),
+    Step("GET", "/changes", title="The next change after revision 8.", query="?since=8&limit=1"),
+    Step("GET", "/changes", query="?since=0&instanceId=seraphina-1&key=mood"),
+    Step(
+        "GET",
+        "/events",
+        title="The feed from revision 8 on.",
+        query="?since=8&instanceId=seraphina-1",
+        until="id: 9",
+    ),
+    Step("GET", "/events", query="?since=0", until="id: 9"),
+]
+
+OTHERS = [
+    Step("GET", "/extensions", title="Every extension of this server."),
+    Step("GET", "/extensions/{extension}", title="Our extension in numbers."),
+    Step("GET", ACROSS + "/characters/{extension}", title="Another extension lists ours."),
+    Step(
+        "GET",
+        ACROSS + "/characters/{extension}/{character}",
+        title="Another extension reads a character of ours.",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/characters/{extension}/{character}/instances",
+        title="Another extension lists the instances of a character.",
+    ),
+    Step("GET", ACROSS + "/instances/{extension}", title="Another extension lists our instances."),
+    Step(
+        "GET",
+        ACROSS + "/instances/{extension}/{instance}",
+        title="Another extension reads one of our instances.",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/instances/{extension}/{instance}/data",
+        title="Another extension reads her values.",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/instances/{extension}/{instance}/data/{key}",
+        title="Another extension reads her hp.",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/instances/{extension}/{instance}/history",
+        title="Another extension reads the last change of her hp.",
+        query="?key=hp&limit=1",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/instances/{extension}/{instance}/diff",
+        title="Another extension compares two revisions.",
+        query="?from=9&to=10",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/changes/{extension}",
+        title="Another extension reads our changes.",
+        query="?since=8&limit=1",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/events/{extension}",
+        title="Another extension follows our feed.",
+        query="?since=8",
+        until="id: 9",
+    ),
+]
+
+SYNC = {
+    "session_id": "Seraphina - first date",
+    "scene_id": "glade",
+    "messages": [{"role": "user", "content": "Shall we go on?"}],
+}
+# A port nobody listens on.
+NOBODY = "http://127.0.0.1:9"
+SILLYTAVERN = [
+    Step("GET", "/st/paths", title="Where the extension goes in this SillyTavern."),
+    Step("POST", "/st/extension/sync", title="What would be copied?"),
+    Step("POST", "/st/extension/sync", {"destination": "/nowhere"}, status=403),
+    Step("POST", "/st/extension/sync", {"dry_run": False}),
+    Step("GET", "/st/health", title="SillyTavern is there, with the plugin in it."),
+    Step("GET", "/st/health", query=f"?base_url={NOBODY}&timeout=5"),
+    Step("GET", "/st/health", query="?base_url=http://169.254.169.254", status=403),
+    Step("GET", "/st/health", query="?timeout=31", status=400),
+    Step(
+        "POST",
+        "/st/lorebooks/{lorebook}/clone",
+        {"as": "Eldoria - what if"},
+        title="The branch gets a lorebook of its own.",
+    ),
+    Step("POST", "/st/lorebooks/{lorebook}/clone", status=404, fill={"lorebook": "Nowhere"}),
+    Step("POST", "/st/session/sync", {**SYNC, "dry_run": True}),
+    Step("POST", "/st/session/sync", {**SYNC, "base_url": NOBODY}, status=502),
+    Step(
+        "POST",
+        "/st/session/sync",
+        {**SYNC, "variables": {"hp": 80}},
+        title="A story that is told elsewhere asks SillyTavern for the next line.",
+    ),
+    Step("GET", "/st/session/sync", title="The latest syncs."),
+    Step("POST", "/session/sync", {"session_id": 5}, status=400),
+    # A page asks, so sessions wait for it.
+    Step("GET", "/session/pending"),
+    Step(
+        "POST",
+        "/session/sync",
+        {**SYNC, "variables": {"hp": 80}, "timeout": 30},
+        title="SillyTavern's side: the session waits until a page replies.",
+        background=True,
+    ),
+    Step(
+        "GET",
+        "/session/pending",
+        title="A page takes the session that waits.",
+        query="?wait=30",
+        keep="prompt",
+    ),
+    Step(
+        "POST",
+        "/session/reply",
+        {"id": "{prompt}", "reply": {"role": "assistant", "content": "Seraphina nods."}},
+        title="The page replies.",
+    ),
+    Step("POST", "/session/reply", {"id": "{prompt}", "reply": None}, status=404),
+]
+
+ENDING = [
+    Step(
+        "PUT",
+        DATA + "/override",
+        {"hp": 85, "mood": "tired", "outfit": {"top": "cloak"}},
+        title="These are all the keys that Seraphina has from now on.",
+    ),
+    Step("PUT", DATA + "/remove", {"keys": ["mood", "absent"]}, title="Her mood is removed."),
+    Step("DELETE", DATA + "/{key}", title="Her hp is removed."),
+    Step("DELETE", DATA + "/{key}", status=404),
+    Step("DELETE", DATA, title="All her values are removed."),
+    Step("DELETE", "/instances/{instance}", title="She leaves this chat."),
+    Step("DELETE", "/instances/{instance}", status=404),
+    Step("GET", "/instances/{instance}", status=404),
+    Step("POST", DATA, {"key": "hp", "value": 1}, status=404),
+    Step("DELETE", "/characters/{character}/instances", title="No instance of her is left."),
+    Step("DELETE", "/characters/{character}", title="She leaves for good."),
+    Step(
+        "POST",
+        "/instances/{instance}/restore",
+        {"revision": 10},
+        title="She comes back as she was at revision 10.",
+    ),
+    Step("POST", "/instances/{instance}/restore", {"revision": 1}, status=404),
+    Step(
+        "POST",
+        "/characters/{character}/restore",
+        {"revision": 10},
+        title="Her other instances come back, too.",
+    ),
+    Step("GET", "/characters/{character}"),
+    Step(
+        "POST",
+        "/compact",
+        {"keep": {"revisions": 3}},
+        title="The last three revisions stay readable, and all since the checkpoint of 28.",
+    ),
+    Step("POST", "/compact", {"keep": {}}, status=400),
+    Step("GET", DATA, query="?at=2", status=410),
+    Step(
+        "DELETE",
+        "/register",
+        {"extensionId": "story-stats", "purge": True},
+        title="The extension is uninstalled, with its data.",
+    ),
+    Step("GET", ACROSS + "/characters/{extension}", status=404),
+    Step("GET", "/extensions/{extension}", status=404),
+]
+
+WALK = [
+    *SERVER,
+    *REGISTERING,
+    *CHARACTERS,
+    *VALUES,
+    *PAST,
+    *OTHERS,
+    *CHATS,
+    *SILLYTAVERN,
+    *ENDING,
+]
