@@ -1,4 +1,4 @@
-"""Batches over HTTP."""
+"""Routes of batches."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ OPERATIONS_PER_BATCH = 1_000
 
 async def run_batch(call: Call) -> Any:
     """
-    Run up to 1,000 operations on any instances, all or nothing, as one revision.
+    Run up to 1,000 operations on any instances as one revision, completely or not at all.
 
-    Each operation is an object with `op`, `instanceId`, and mostly `key`; `anchor`
-    (`{messageId, swipe}`) puts it elsewhere than the request. An absent key counts as 0,
-    `[]` or `{}`.
+    Each operation is an object with `op`, `instanceId` and, except for `clear`, `key`. An
+    `anchor` (`{messageId, swipe}`) replaces the anchor of the request for this operation. An
+    absent key counts as 0, `[]` or `{}`. The operations and their results:
 
     - `set` with `value` → `{value}`
     - `remove` → `{removed}`
-    - `merge` with an object as `value`, deep, null removes → `{value}`
+    - `merge` with an object as `value`; merges deeply, and null removes a field → `{value}`
     - `increment` with a number as `by` → `{value}`
-    - `append`, `pull` with `value`, on an array → `{value}`
+    - `append` or `pull` with `value`, on an array → `{value}`
     - `addToSet` with `value`, on an array → `{added}`
     - `clear`, without a key → `{removedCount}`
 
-    A refusal names the operation in `details.index`, and nothing has changed.
+    If one operation is refused, nothing changes, and `details.index` names the operation.
     """
     return await call.write(batch.run_batch, call.body["operations"])
 
@@ -166,7 +166,7 @@ ENDPOINTS = [
         "/batch",
         run_batch,
         returns=BatchAnswer,
-        body=(Field("operations", OPERATIONS, "What to do, in order."),),
+        body=(Field("operations", OPERATIONS, "The operations, in order."),),
         raises=REFUSALS,
         conditional=False,
     ),

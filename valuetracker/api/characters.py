@@ -1,4 +1,4 @@
-"""Characters over HTTP."""
+"""Routes of characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from valuetracker.store import characters
 
 
 async def list_characters(call: Call) -> Any:
-    """List all characters, in the order in which they were created."""
+    """List all characters in order of creation."""
     return await call.read(characters.list_characters)
 
 
@@ -27,7 +27,7 @@ async def get_character(call: Call) -> Any:
     """
     Read a character with all its instances and their values.
 
-    With `at`, as it was then, also if it has been deleted since.
+    `at` reads an earlier state, also of a character that has been deleted since.
     """
     return await call.read(characters.get_character, call.path["character"], call.query.get("at"))
 
@@ -36,7 +36,7 @@ async def put_character(call: Call) -> Any:
     """
     Create a character, or rename it.
 
-    An absent, empty or null `name` keeps the old one.
+    If `name` is absent, empty or null, the character keeps its name.
     """
     return await call.write(characters.put_character, call.body["id"], call.body.get("name"))
 
@@ -55,7 +55,7 @@ ENDPOINTS = [
         returns=Character,
         body=(
             Field("id", CHARACTER_ID, "The character's id."),
-            Field("name", NAME, "A name to show.", required=False, nullable=True),
+            Field("name", NAME, "The name to show.", required=False, nullable=True),
         ),
         raises=(InvalidBody, InvalidId, InvalidName, RevisionConflict),
     ),

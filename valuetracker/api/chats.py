@@ -1,4 +1,4 @@
-"""Chats over HTTP: the one load, the chain, the past, names, putting away."""
+"""Routes of chats: opening, reconciling, the past, renaming, archiving."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ from valuetracker.values import canonical
 
 
 async def list_chats(call: Call) -> Any:
-    """List the chats that are not archived, in the order in which they came into being."""
+    """List the chats that are not archived, in order of creation."""
     return await call.read(chats.list_chats)
 
 
 async def find_chat(call: Call) -> Any:
-    """Read what is known of a chat itself; an unknown one is null."""
+    """Read the record of a chat; the answer is null for an unknown chat."""
     return await call.read(chats.find_chat, call.path["chat"])
 
 
 async def open_chat(call: Call) -> Any:
     """
-    Open a chat: the one load of a chat session.
+    Open a chat: load everything it holds and begin a session.
 
-    Answers all that the chat holds, and a `session` to send as `x-session` with every write:
-    once another chat is open in that tab, writes with the old session are refused. `client`
-    names the tab; opening ends its previous session. An unknown chat comes into being, an
-    archived one comes back. `defaults` are set where the key is absent. With `parent` a
-    first open is a branch of that chat as of `messageId`. `fresh` on a former id makes a new
-    chat of that id instead of finding the renamed one.
+    Send the `session` of the answer as `x-session` with every write. `client` names the
+    browser tab; opening a chat ends the previous session of that tab, and writes with the old
+    session are refused. An unknown chat is created, and an archived chat is active again.
+    `defaults` sets the keys that are absent. If `parent` is given and the chat is new, the chat
+    becomes a branch of the parent as of `messageId`. After a chat was renamed, its old id still
+    finds it; `fresh` creates a new chat with that id instead.
     """
     body = call.body
     opening = chats.Opening(
@@ -77,33 +77,35 @@ async def open_chat(call: Call) -> Any:
 
 async def get_state(call: Call) -> Any:
     """
-    Read all that a chat holds, as `open` gives it.
+    Read everything that a chat holds, in the form of `open`.
 
-    With `at`, as it was at a revision or a time, or as of a message of the visible chain
-    (`at=message:<id>`). An unknown chat is null.
+    `at` reads the state at a revision, at a time, or as of a visible message
+    (`at=message:<id>`). The answer is null for an unknown chat.
     """
     return await call.read(chat_state.get_state, call.path["chat"], call.query.get("at"))
 
 
 async def run_chat_batch(call: Call) -> Any:
     """
-    Run up to 1,000 operations on a chat and its instances, all or nothing, as one revision.
+    Run up to 1,000 operations on a chat and its instances as one revision.
 
-    As `POST /batch`; without an `instanceId` an operation is about the chat's own data. An
-    instance that is not of this chat is refused.
+    The operations are those of `POST /batch`. An operation without `instanceId` changes the
+    chat's own data. Instances of other chats are refused. The batch succeeds completely or
+    changes nothing.
     """
     return await call.write(batch.run_chat_batch, call.path["chat"], call.body["operations"])
 
 
 async def reconcile(call: Call) -> Any:
     """
-    Say which messages of a chat are visible, oldest first, each with its swipe.
+    Tell the server which messages of a chat are visible, oldest first, each with its swipe.
 
-    Changes anchored to any other place of this chat go dormant, those whose place is visible
-    again go live, and the values they are about are computed anew. `If-Match` with the
-    chat's revision refuses what a stale tab believes. A `hash` of a message's text that is
-    another than the first one given after its last change marks it `stale`. With `dryRun`
-    nothing is done.
+    Changes that are anchored to any other message or swipe of the chat become dormant. Changes
+    whose message and swipe are visible again become live. The server computes the values anew.
+    Send `If-Match` with the chat's revision to refuse the request of a tab that is out of
+    date. `hash` is a hash of the message's text: if it differs from the first hash that was
+    sent after the last change, the answer lists the message as `stale`. With `dryRun` nothing
+    changes, and the answer says what would change.
     """
     return await call.write(
         chats.reconcile,
@@ -114,7 +116,7 @@ async def reconcile(call: Call) -> Any:
 
 
 async def rename_chat(call: Call) -> Any:
-    """Rename a chat; its old id goes on finding it."""
+    """Rename a chat; the old id still finds it."""
     return await call.write(chats.rename_chat, call.path["chat"], call.body["chatId"])
 
 
@@ -122,9 +124,9 @@ async def delete_chat(call: Call) -> Any:
     """
     Archive a chat, or purge it.
 
-    An archived chat is not listed and takes no writes; it can be read, and opening brings it
-    back. A purge removes what it held, with its instances and their past; of its revisions
-    only the numbers stay.
+    An archived chat is not listed and cannot be written. It can be read, and opening it makes
+    it active again. `purge` removes everything the chat held, with its instances and their
+    history; only the numbers of its revisions remain.
     """
     purge = call.query.get("purge") == "true"
     return await call.write(chats.delete_chat, call.path["chat"], purge)
@@ -132,15 +134,16 @@ async def delete_chat(call: Call) -> Any:
 
 async def list_chat_history(call: Call) -> Any:
     """
-    List the changes of a chat with its instances, newest first, as that of an instance.
+    List the changes of a chat and its instances, newest first.
 
-    `instanceId` is null for the chat's own data; `space` says `series` or `processed`.
+    The query and the items are those of an instance's history. `instanceId` is null for the
+    chat's own data. `space` is `series` or `processed` for changes of those.
     """
     return await call.read(history.list_chat_history, call.path["chat"], read_page(call))
 
 
 async def diff_chat(call: Call) -> Any:
-    """List what differs in a chat with its instances between two revisions or times."""
+    """List the differences of a chat and its instances between two revisions or times."""
     return await call.read(
         history.diff_chat, call.path["chat"], call.query["from"], call.query.get("to")
     )
@@ -148,11 +151,12 @@ async def diff_chat(call: Call) -> Any:
 
 async def restore_chat(call: Call) -> Any:
     """
-    Set a chat, with all that it holds, to what it was at a revision.
+    Restore a chat, with everything it holds, to its state at a revision.
 
-    A new revision, which can itself be undone. Instances made since are deleted, those
-    deleted since come back; one that is in another chat now stays there, with a warning. The
-    chain is untouched, and restored values go on following it.
+    The restore is a new revision and can itself be undone. Instances that were created since
+    are deleted, and instances that were deleted since are created again. An instance that has
+    moved to another chat since stays there, with a warning. The visible messages do not change,
+    and restored values continue to follow them.
     """
     return await call.write(restore.restore_chat, call.path["chat"], call.body["revision"])
 
@@ -236,17 +240,28 @@ ENDPOINTS = [
         open_chat,
         returns=OpenedChat,
         body=(
-            Field("client", CLIENT, "The tab that opens it."),
-            Field("parent", CHAT_ID, "What it is a branch of.", required=False, nullable=True),
+            Field("client", CLIENT, "The name of the tab that opens the chat."),
             Field(
-                "messageId",
+                "parent",
                 CHAT_ID,
-                "The message of the parent it branches off at.",
+                "The chat that this chat is a branch of.",
                 required=False,
                 nullable=True,
             ),
-            Field("defaults", DEFAULTS, "What absent keys are set to.", required=False),
-            Field("fresh", FLAG, "Make a new chat of a former id.", required=False),
+            Field(
+                "messageId",
+                CHAT_ID,
+                "The last message of the parent that the branch takes over.",
+                required=False,
+                nullable=True,
+            ),
+            Field(
+                "defaults",
+                DEFAULTS,
+                "Keys with the values to set where the key is absent.",
+                required=False,
+            ),
+            Field("fresh", FLAG, "Create a new chat with a former id.", required=False),
         ),
         raises=(
             InvalidBody,
@@ -268,8 +283,8 @@ ENDPOINTS = [
             Field(
                 "at",
                 STATE_AT,
-                "As it was at this revision (digits), time (ISO 8601), or as of a message"
-                " (`message:<id>`).",
+                "The state at this revision (digits), at this time (ISO 8601), or as of this"
+                " message (`message:<id>`).",
                 required=False,
             ),
         ),
@@ -280,7 +295,7 @@ ENDPOINTS = [
         "/chats/{chat}/batch",
         run_chat_batch,
         returns=BatchAnswer,
-        body=(Field("operations", CHAT_OPERATIONS, "What to do, in order."),),
+        body=(Field("operations", CHAT_OPERATIONS, "The operations, in order."),),
         raises=REFUSALS,
         conditional=False,
     ),
@@ -290,8 +305,8 @@ ENDPOINTS = [
         reconcile,
         returns=Reconciled,
         body=(
-            Field("anchors", CHAIN, "The visible chain, oldest first."),
-            Field("dryRun", FLAG, "Only say what would come of it.", required=False),
+            Field("anchors", CHAIN, "The visible messages, oldest first."),
+            Field("dryRun", FLAG, "Change nothing, and answer what would change.", required=False),
         ),
         raises=(
             InvalidBody,
@@ -316,7 +331,12 @@ ENDPOINTS = [
         delete_chat,
         returns=Success,
         query=(
-            Field("purge", choice_kind("true", "false"), "Remove what it held.", required=False),
+            Field(
+                "purge",
+                choice_kind("true", "false"),
+                "Remove everything the chat held.",
+                required=False,
+            ),
         ),
         raises=(InvalidId, InvalidQuery, ChatNotFound, RevisionConflict),
     ),

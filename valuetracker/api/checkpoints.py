@@ -1,4 +1,4 @@
-"""Checkpoints and branches over HTTP."""
+"""Routes of checkpoints and branches."""
 
 from __future__ import annotations
 
@@ -44,16 +44,17 @@ from valuetracker.store import branches, checkpoints
 
 async def create_checkpoint(call: Call) -> Any:
     """
-    Name the state of a chat, as it is or as of a message.
+    Create a checkpoint: a name for the state of a chat, now or as of a message.
 
-    Nothing is copied and nothing left out: the checkpoint points into the log, with a digest
-    and counts to check it by. While operations of the chat are under way it is refused; with
-    `whenReady` it is made when the last of them has ended. `expect` says what should be
-    there: `series` and `keys` that are missing are warnings.
+    A checkpoint covers everything the chat holds and copies nothing: it points into the log,
+    with a digest and counts that prove it later. While operations of the chat are active, the
+    request is refused; with `whenReady` the checkpoint is created as soon as the last operation
+    has ended. `expect` names the `series` and `keys` that should exist; missing ones become
+    warnings.
 
-    `lorebook` names a lorebook of SillyTavern that is copied in the same step, as
-    `POST /st/lorebooks/:name/clone` does; both names are in `state.lorebook`, and the copy's
-    is what validation expects. It cannot wait for operations.
+    `lorebook` names a lorebook of SillyTavern to copy in the same step, in the way of
+    `POST /st/lorebooks/{lorebook}/clone`. `state.lorebook` has both names, and validation
+    expects the name of the copy. `lorebook` and `whenReady` cannot be combined.
     """
     body = call.body
     wish = checkpoints.Wish(
@@ -79,22 +80,23 @@ async def get_checkpoint(call: Call) -> Any:
 
 
 async def delete_checkpoint(call: Call) -> Any:
-    """Delete a checkpoint; the state it names stays in the log."""
+    """Delete a checkpoint; the state that it names stays in the log."""
     return await call.write(
         checkpoints.delete_checkpoint, call.path["chat"], call.path["checkpoint"]
     )
 
 
 async def diff_checkpoint(call: Call) -> Any:
-    """List what differs between a checkpoint and now."""
+    """List the differences between a checkpoint and the current state."""
     return await call.read(checkpoints.diff_checkpoint, call.path["chat"], call.path["checkpoint"])
 
 
 async def validate_checkpoint(call: Call) -> Any:
     """
-    Compute the state of a checkpoint again from the log, and compare it with its record.
+    Compute the state of a checkpoint from the log again, and compare it with the record.
 
-    What differs there is an error. What is `actual` and other than was expected is a warning.
+    A difference is an error. `actual` tells what the caller finds outside the log, and each
+    difference from `expect` is a warning.
     """
     return await call.write(
         checkpoints.validate_checkpoint,
@@ -106,9 +108,11 @@ async def validate_checkpoint(call: Call) -> Any:
 
 async def restore_checkpoint(call: Call) -> Any:
     """
-    Set a chat to what a checkpoint names, as one new revision, which can itself be undone.
+    Restore a chat to the state of a checkpoint.
 
-    What the state needs comes back, instances made later go. With `dryRun` nothing is done.
+    The restore is one new revision and can itself be undone. Instances that were deleted since
+    are created again, and instances that were created since are deleted. With `dryRun` nothing
+    changes, and the answer says what would change.
     """
     return await call.write(
         checkpoints.restore_checkpoint,
@@ -120,18 +124,19 @@ async def restore_checkpoint(call: Call) -> Any:
 
 async def branch_chat(call: Call) -> Any:
     """
-    Make a chat that begins as this one is, or was at a checkpoint, a revision or a message.
+    Create a branch: a chat that begins with the state of this chat.
 
-    It owns what it takes over: below the branch point it can be swiped and shortened by
-    itself, and neither chat needs the other. Instances get new ids, and `instances` says which;
-    operations are not taken over.
+    The state is the current one, or that of a checkpoint, a revision or a message. The branch
+    has copies of its own: messages from before the branch point can be swiped and deleted in one
+    chat without effect on the other. Instances get new ids, which `instances` lists by the old
+    ids. Operations are not copied.
     """
     start = call.body.get("from") or branches.Start()
     return await call.write(branches.branch_chat, call.path["chat"], call.body["chatId"], start)
 
 
 async def get_lineage(call: Call) -> Any:
-    """Tell what a chat is a branch of, nearest first, and which branches it has."""
+    """List the ancestors of a chat, nearest first, and its branches."""
     return await call.read(branches.get_lineage, call.path["chat"])
 
 
@@ -182,15 +187,28 @@ ENDPOINTS = [
         create_checkpoint,
         returns=Checkpoint,
         body=(
-            Field("name", CHECKPOINT_NAME, "Its name; made up if not said.", required=False),
-            Field("messageId", CHAT_ID, "As of this message.", required=False, nullable=True),
-            Field("expect", OBJECT, "What should be there.", required=False),
-            Field("meta", OBJECT, "Whatever is to be kept with it.", required=False),
-            Field("whenReady", FLAG, "Wait for operations to end.", required=False),
+            Field(
+                "name", CHECKPOINT_NAME, "The name; defaults to a generated one.", required=False
+            ),
+            Field(
+                "messageId",
+                CHAT_ID,
+                "The message whose state is named; defaults to now.",
+                required=False,
+                nullable=True,
+            ),
+            Field("expect", OBJECT, "The `series` and `keys` that should exist.", required=False),
+            Field("meta", OBJECT, "Any data to keep with the checkpoint.", required=False),
+            Field(
+                "whenReady",
+                FLAG,
+                "Create the checkpoint when all operations have ended.",
+                required=False,
+            ),
             Field(
                 "lorebook",
                 LOREBOOK,
-                "A lorebook to copy: its name, or `{name, as?, uids?}`.",
+                "The lorebook to copy: its name, or `{name, as?, uids?}`.",
                 required=False,
                 nullable=True,
             ),
@@ -236,7 +254,7 @@ ENDPOINTS = [
         ONE + "/validate",
         validate_checkpoint,
         returns=Validation,
-        body=(Field("actual", ACTUAL, "What is there, beside the log.", required=False),),
+        body=(Field("actual", ACTUAL, "What the caller finds outside the log.", required=False),),
         body_optional=True,
         raises=(InvalidBody, ChatNotFound, *USE, MessageNotFound),
         conditional=False,
@@ -246,7 +264,9 @@ ENDPOINTS = [
         ONE + "/restore",
         restore_checkpoint,
         returns=CheckpointRestored,
-        body=(Field("dryRun", FLAG, "Only say what would come of it.", required=False),),
+        body=(
+            Field("dryRun", FLAG, "Change nothing, and answer what would change.", required=False),
+        ),
         body_optional=True,
         raises=(
             InvalidBody,
@@ -268,7 +288,7 @@ ENDPOINTS = [
             Field(
                 "from",
                 START,
-                "Where it leaves this one; now, if not said.",
+                "The `checkpoint`, `revision` or `messageId` to begin with; defaults to now.",
                 required=False,
                 nullable=True,
             ),

@@ -1,8 +1,8 @@
 """
-The reads of the other modules, in another extension's database.
+Routes that read the database of another extension.
 
-They are the same handlers. No row here takes a writing method, and every read runs on a
-connection that cannot write, so a write is impossible and not merely refused.
+The handlers are those of the other modules. No row here takes a writing method, and every read
+runs on a connection that cannot write. So a write is impossible, not merely refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values over HTTP."""
+"""Routes of the values of instances and of chats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from valuetracker.store.rows.spaces import Address, chat, instance
 
 
 def _target(call: Call) -> Address:
-    """The instance or the chat that the path names."""
+    """Return the instance or the chat that the path names."""
     instance_id = call.path.get("instance")
     return instance(instance_id) if instance_id is not None else chat(call.path["chat"])
 
@@ -40,17 +40,18 @@ async def list_values(call: Call) -> Any:
     """
     Read all values of an instance, or of a chat.
 
-    Each key stands where it last came into being; an update keeps its place. An unknown
-    one has none. With `at`, as they were then, also of what has been deleted.
+    Keys are in order of creation: an update keeps the position of a key, and a key that was
+    removed and set again comes last. The answer is empty for an unknown instance or chat. `at`
+    reads an earlier state, also of something that has been deleted since.
     """
     return await call.read(data.list_values, _target(call), call.query.get("at"))
 
 
 async def find_value(call: Call) -> Any:
     """
-    Read one key, as an object of that key; an absent one gives an empty object.
+    Read one key, as an object with that key; the object is empty if the key is absent.
 
-    With `at`, as it was then.
+    `at` reads an earlier value.
     """
     return await call.read(data.find_value, _target(call), call.path["key"], call.query.get("at"))
 
@@ -74,33 +75,35 @@ async def override_values(call: Call) -> Any:
     """
     Replace all values of an instance, or of a chat, with those in the body.
 
-    Keys that stay keep their places. All of it happens, or nothing.
+    Keys that remain keep their positions. The request succeeds completely or changes nothing.
     """
     return await call.write(data.override_values, _target(call), call.values)
 
 
 async def merge_values(call: Call) -> Any:
     """
-    Set each key in the body and leave the others alone.
+    Set each key of the body, and keep all other keys.
 
-    A value replaces the old one whole. All of it happens, or nothing.
+    A new value replaces the whole old value. The request succeeds completely or changes
+    nothing.
     """
     return await call.write(data.merge_values, _target(call), call.values)
 
 
 async def remove_values(call: Call) -> Any:
-    """Remove the named keys; those that are not there are not counted."""
+    """Remove the named keys, and count those that existed."""
     return await call.write(data.remove_values, _target(call), call.body["keys"])
 
 
 async def patch_values(call: Call) -> Any:
     """
-    Change values with a patch, all of it or nothing; answers all values.
+    Change values with a patch, completely or not at all, and answer all values.
 
-    As `application/merge-patch+json` (RFC 7396, also for plain `application/json` and
-    `application/vnd.valuetracker+json`): objects are merged deeply, null removes, anything
-    else replaces. As `application/json-patch+json` (RFC 6902): paths begin with the key, as
-    in `/outfit/top`; a failed `test` is `409`.
+    The content type chooses the kind of patch. `application/merge-patch+json` (RFC 7396; also
+    `application/json` and `application/vnd.valuetracker+json`) merges objects deeply: null
+    removes a field, and any other value replaces the old one. `application/json-patch+json`
+    (RFC 6902) is a list of operations. Their paths begin with the key, as in `/outfit/top`. A
+    `test` that fails answers `409`.
     """
     target = _target(call)
     if call.media_type == JSON_PATCH:
@@ -182,7 +185,7 @@ ENDPOINTS = [
         "/instances/{instance}/data/override",
         override_values,
         returns=SuccessMessage,
-        body=AnyKeys("The keys the instance is to have, and their values."),
+        body=AnyKeys("All keys, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
     ),
     Endpoint(
@@ -190,7 +193,7 @@ ENDPOINTS = [
         "/instances/{instance}/data/merge",
         merge_values,
         returns=SuccessMessage,
-        body=AnyKeys("The keys to set, and their values."),
+        body=AnyKeys("The keys to set, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
     ),
     Endpoint(
@@ -218,7 +221,7 @@ ENDPOINTS = [
     ),
 ]
 
-# The same for a chat's own data. One that is not there yet comes into being with a write.
+# The same routes for a chat's own data. The first write creates the chat.
 CHAT_ENDPOINTS = [
     replace(
         endpoint,

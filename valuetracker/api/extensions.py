@@ -1,4 +1,4 @@
-"""Registering extensions and telling about them."""
+"""Routes that register extensions and describe them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from valuetracker.records import ExtensionSummary, SuccessMessage
 
 async def register(call: Call) -> SuccessMessage:
     """
-    Register an extension, once; again does nothing.
+    Register an extension. Registering it again changes nothing.
 
-    Every other route needs this first, and it survives restarts. The database is
-    `<extensionId>.db` in the data directory; `dbPath` puts it elsewhere, relative to the
-    data directory or inside a root the server allows.
+    An extension must be registered before it uses any other route. The registration survives
+    restarts. The database is the file `<extensionId>.db` in the data directory. `dbPath` names
+    another file, relative to the data directory or inside a folder that the server allows.
 
-    A file of the original SillyTavern plugin found there is adopted: its values read as
-    before, and a copy of the file is kept beside it as `<file>.original`.
+    If the file belongs to the original SillyTavern plugin, the server takes it over: its
+    values stay readable, and a copy of the old file is kept beside it as `<file>.original`.
     """
     extension_id = call.body["extensionId"]
     await call.extensions.register(extension_id, call.body.get("dbPath"))
@@ -36,11 +36,11 @@ async def register(call: Call) -> SuccessMessage:
 
 async def deregister(call: Call) -> SuccessMessage:
     """
-    Deregister an extension, also one that never was registered.
+    Deregister an extension. An extension that was never registered is accepted, too.
 
-    Its file stays, and registering it again finds the data. With `purge` the file is moved
-    to the `trash` folder of the data directory, which is also the way out of a damaged or
-    missing one. Revisions go on above the old ones even then.
+    The database file stays, and a new registration finds its data. `purge` moves the file to
+    the folder `trash` of the data directory; use it also to give up a damaged or missing
+    database. Even then, new revisions are higher than all old ones.
     """
     extension_id = call.body["extensionId"]
     await call.extensions.deregister(extension_id, call.body.get("purge", False))
@@ -49,15 +49,15 @@ async def deregister(call: Call) -> SuccessMessage:
 
 async def list_extensions(call: Call) -> list[ExtensionSummary]:
     """
-    List the registered extensions with what they hold.
+    List the registered extensions with their sizes.
 
-    `status` is `ok`, or the code of the error its routes answer with.
+    `status` is `ok`, or the error code that the routes of the extension answer.
     """
     return await call.extensions.list_extensions()
 
 
 async def get_extension(call: Call) -> ExtensionSummary:
-    """Tell what one extension holds."""
+    """Read the size and the state of one extension."""
     return await call.extensions.get_extension(call.path["extension"])
 
 
@@ -74,7 +74,7 @@ ENDPOINTS = [
             Field(
                 "dbPath",
                 TEXT,
-                "Where its database file is to lie.",
+                "The path of the database file.",
                 required=False,
                 nullable=True,
             ),
@@ -98,7 +98,7 @@ ENDPOINTS = [
         returns=SuccessMessage,
         body=(
             EXTENSION_FIELD,
-            Field("purge", FLAG, "Also move its file to the trash.", required=False),
+            Field("purge", FLAG, "Also move the database file to the trash.", required=False),
         ),
         raises=(InvalidBody, InvalidExtensionId),
         extension="none",

@@ -1,4 +1,4 @@
-"""The feed over HTTP: Server-Sent Events, and the same as JSON."""
+"""Routes of the feed: Server-Sent Events, and the same events as JSON."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ async def list_events(call: Call) -> Stream:
     """
     Follow the changes of an extension as Server-Sent Events.
 
-    Each revision is one `event: change` whose `id` is the revision and whose `data` is one
-    line of JSON, a [`FeedEvent`](#feedevent): in order, without a gap, never split. Values
-    above 64 KiB are left out. Without `since` it begins now; with it, or with
-    `Last-Event-ID` after a lost connection, it goes on from there. A comment line comes
-    every 15 s. A reader that does not keep up gets `event: overflow` and is closed; when
-    the extension is deregistered, its readers get `event: gone`. Whoever accepts `deflate`,
-    as browsers do, is sent the stream deflated, each event as soon as any other.
+    Each revision is one `event: change`. Its `id` is the revision, and its `data` is one line
+    of JSON, a [`FeedEvent`](#feedevent). Events come in order, without gaps, and are never
+    split. Values above 64 KiB are left out. The stream begins after the revision that `since`
+    names, or `Last-Event-ID` after a lost connection; without either it begins now. A comment
+    line comes every 15 s. A reader that is too slow gets `event: overflow`, and the server
+    closes its stream. When the extension is deregistered, its readers get `event: gone`. If the
+    request accepts `deflate`, as browsers do, the stream is compressed without delaying events.
 
-    `EventSource` cannot set headers, so the extension may be named in the query.
+    `EventSource` cannot set headers, so the query may name the extension.
     """
     extension = await call.extensions.acquire(call.extension_id)
     try:
         since = _since(call, extension)
-        # Refused now, while there can still be a status to say so.
+        # Refuse now: once the stream has begun, the status cannot change.
         await extension.read_result(feed_events.list_revisions, since, 0)
         wanted = await _filter(call, extension)
     finally:
@@ -63,9 +63,9 @@ async def list_changes(call: Call) -> Any:
     """
     Read the changes after a revision, as a page of JSON.
 
-    The same events as `/events`. `next` is passed back as `since`. With `wait`, an answer
-    without any is held back until there is one or that many seconds have passed. Without
-    `since` it begins now.
+    The events are the same as those of `/events`. Send `next` as the `since` of the next
+    request. With `wait`, the server delays an empty answer until a change happens or that many
+    seconds have passed. Without `since` the page begins now.
     """
     extension = await call.extensions.acquire(call.extension_id)
     try:
@@ -103,15 +103,15 @@ FILTERS = (
     Field("chatId", CHAT_ID, "Only changes in this chat.", required=False),
     Field("instanceId", INSTANCE_ID, "Only changes of this instance.", required=False),
     Field("key", KEY, "Only changes of this key.", required=False),
-    Field("since", POSITION, "Begin after this revision.", required=False),
+    Field("since", POSITION, "Begin after this revision; defaults to now.", required=False),
 )
-WHICH = Field("extensionId", EXTENSION_ID, "Instead of the header.", required=False)
+WHICH = Field("extensionId", EXTENSION_ID, "The extension, instead of the header.", required=False)
 PAGE = (
-    Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
+    Field("limit", PAGE_SIZE, "The largest number of events; defaults to 100.", required=False),
     Field(
         "wait",
         number_kind(0, LONGEST_WAIT_SECONDS),
-        "How many seconds to wait for the first.",
+        "How many seconds to wait for the first event.",
         required=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""The past over HTTP: history, differences, restoring, folding."""
+"""Routes of the past: history, differences, restoring, compaction."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ async def list_history(call: Call) -> Any:
     """
     List the changes of an instance, or of one of its keys, newest first.
 
-    Also of an instance that has been deleted. `before` and `after` (in the query) bound the
-    revisions on either side, both excluded; a time stands for the highest revision recorded
-    at or before it. A change that has not taken effect, because the place it is anchored to
-    was not visible, has `live: false` and its operand in `value`. A page of large values
-    (`pageBytes` of `/limits`) ends before it has as many items as were asked for.
+    The instance may have been deleted. `after` and `before` in the query limit the revisions;
+    both limits are excluded. A time stands for the newest revision at or before that time. A
+    change has `live: false` if it is anchored to a message or swipe that was not visible; it
+    has no effect, and `value` is its operand. A page with large values may have fewer items
+    than `limit` (see `pageBytes` of `/limits`).
     """
     return await call.read(history.list_history, call.path["instance"], read_page(call))
 
@@ -51,7 +51,7 @@ async def diff_instance(call: Call) -> Any:
     """
     List the keys of an instance that differ between two revisions or times.
 
-    Without `to`, it is compared with now.
+    Without `to`, the instance is compared with its current state.
     """
     return await call.read(
         history.diff_instance, call.path["instance"], call.query["from"], call.query.get("to")
@@ -60,21 +60,21 @@ async def diff_instance(call: Call) -> Any:
 
 async def restore_instance(call: Call) -> Any:
     """
-    Set an instance and its values to what they were at a revision.
+    Restore an instance and its values to their state at a revision.
 
-    Also one that has been deleted since; its character comes back with it. This is a new
-    revision, and can itself be undone. `changed` counts the values that differ now. An
-    instance that is in another chat now stays there, with a warning.
+    A deleted instance is created again, with its character. The restore is a new revision and
+    can itself be undone. `changed` counts the values that have changed. An instance that has
+    moved to another chat since stays there, with a warning.
     """
     return await call.write(restore.restore_instance, call.path["instance"], call.body["revision"])
 
 
 async def restore_character(call: Call) -> Any:
     """
-    Set a character, its instances and their values to what they were at a revision.
+    Restore a character, its instances and their values to their state at a revision.
 
-    What was deleted since comes back; instances made since are deleted, and those that came
-    from another character return to it.
+    Instances that were deleted since are created again, and instances that were created since
+    are deleted. Instances that came from another character since return to it.
     """
     return await call.write(
         restore.restore_character, call.path["character"], call.body["revision"]
@@ -83,10 +83,11 @@ async def restore_character(call: Call) -> Any:
 
 async def compact(call: Call) -> Any:
     """
-    Fold the log below a cutoff: the state there is kept, how it came about is not.
+    Fold the old part of the log: keep the state at its end, and remove the changes before.
 
-    `keep` says what stays readable: `{"revisions": 1000}`, or `{"days": 30}`. Takes no
-    revision. Asking for what was folded answers `410 compacted` from then on.
+    `keep` says which part stays readable: `{"revisions": 1000}` or `{"days": 30}`. What a
+    checkpoint needs stays readable as well. Compaction makes no revision. Later requests for
+    the folded part answer `410 compacted`.
     """
     return await call.write(compaction.compact, call.body["keep"])
 
@@ -115,24 +116,24 @@ KEEP = Kind(
     _parse_keep,
 )
 
-REVISION_FIELD = Field("revision", REVISION, "The revision to go back to.")
+REVISION_FIELD = Field("revision", REVISION, "The revision to restore.")
 
 HISTORY_QUERY = (
     Field("key", KEY, "Only changes of this key.", required=False),
     Field("after", AT, "Only changes after this revision or time.", required=False),
     Field("before", AT, "Only changes before this revision or time.", required=False),
-    Field("limit", PAGE_SIZE, "How many; 100 if not said.", required=False),
+    Field("limit", PAGE_SIZE, "The largest number of changes; defaults to 100.", required=False),
     Field(
         "order",
         choice_kind("desc", "asc"),
-        "Newest first (desc, the default) or oldest first (asc).",
+        "`desc`: newest first, the default; `asc`: oldest first.",
         required=False,
     ),
-    Field("cursor", CURSOR, "The `next` of the page before.", required=False),
+    Field("cursor", CURSOR, "The `next` of the previous page.", required=False),
 )
 DIFF_QUERY = (
-    Field("from", AT, "The one revision or time."),
-    Field("to", AT, "The other; now, if not said.", required=False),
+    Field("from", AT, "The first revision or time."),
+    Field("to", AT, "The second revision or time; defaults to now.", required=False),
 )
 
 ENDPOINTS = [
@@ -187,7 +188,7 @@ ENDPOINTS = [
         "/compact",
         compact,
         returns=Compaction,
-        body=(Field("keep", KEEP, "What stays readable."),),
+        body=(Field("keep", KEEP, "The part of the log that stays readable."),),
         raises=(InvalidBody,),
         conditional=False,
     ),

@@ -1,4 +1,4 @@
-"""Instances over HTTP."""
+"""Routes of instances."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from valuetracker.store import instances
 
 async def list_instances(call: Call) -> Any:
     """
-    List instances: all of them, or those of a character, of a chat, or of both.
+    List all instances, or those of a character, of a chat, or of both.
 
-    An unknown character or chat has none.
+    The list is empty for an unknown character or chat.
     """
     return await call.read(
         instances.list_instances, call.query.get("characterId"), call.query.get("chatId")
@@ -31,12 +31,12 @@ async def list_instances(call: Call) -> Any:
 
 
 async def list_instances_of(call: Call) -> Any:
-    """List the instances of a character; an unknown one has none."""
+    """List the instances of a character; the list is empty for an unknown character."""
     return await call.read(instances.list_instances, call.path["character"])
 
 
 async def delete_instances_of(call: Call) -> Any:
-    """Delete all instances of a character with their values; the character stays."""
+    """Delete all instances of a character with their values, and keep the character."""
     return await call.write(instances.delete_instances_of, call.path["character"])
 
 
@@ -44,8 +44,9 @@ async def put_instance(call: Call) -> Any:
     """
     Create an instance, or change its name, character or chat.
 
-    An unknown character is created with it. An absent, empty or null `name` keeps the old
-    one. An absent `chatId` keeps the chat; null takes the instance out of it.
+    An unknown character is created as well. If `name` is absent, empty or null, the instance
+    keeps its name. If `chatId` is absent, the instance keeps its chat; null removes the
+    instance from its chat.
     """
     return await call.write(
         instances.put_instance,
@@ -60,7 +61,7 @@ async def get_instance(call: Call) -> Any:
     """
     Read an instance with its values.
 
-    With `at`, as it was then, also if it has been deleted since.
+    `at` reads an earlier state, also of an instance that has been deleted since.
     """
     return await call.read(instances.get_instance, call.path["instance"], call.query.get("at"))
 
@@ -77,8 +78,8 @@ ENDPOINTS = [
         list_instances,
         returns=list[Instance],
         query=(
-            Field("characterId", CHARACTER_ID, "Only those of this character.", required=False),
-            Field("chatId", CHAT_ID, "Only those of this chat.", required=False),
+            Field("characterId", CHARACTER_ID, "Only instances of this character.", required=False),
+            Field("chatId", CHAT_ID, "Only instances of this chat.", required=False),
         ),
         raises=(InvalidId, InvalidQuery),
     ),
@@ -89,9 +90,15 @@ ENDPOINTS = [
         returns=Instance,
         body=(
             Field("id", INSTANCE_ID, "The instance's id."),
-            Field("characterId", CHARACTER_ID, "The character it belongs to."),
-            Field("name", NAME, "A name to show.", required=False, nullable=True),
-            Field("chatId", CHAT_ID, "The chat it belongs to.", required=False, nullable=True),
+            Field("characterId", CHARACTER_ID, "The character that the instance belongs to."),
+            Field("name", NAME, "The name to show.", required=False, nullable=True),
+            Field(
+                "chatId",
+                CHAT_ID,
+                "The chat that the instance belongs to.",
+                required=False,
+                nullable=True,
+            ),
         ),
         raises=(InvalidBody, InvalidId, InvalidName, RevisionConflict),
     ),

@@ -1,5 +1,5 @@
 """
-Lorebooks of SillyTavern, copied by themselves or with a checkpoint.
+Routes that copy lorebooks of SillyTavern, alone or together with a checkpoint.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from valuetracker.values import canonical
 
 async def clone_lorebook(call: Call) -> LorebookClone:
     """
-    Copy a lorebook of SillyTavern, all entries and all else that is in its file.
+    Copy a lorebook of SillyTavern, with all entries and everything else in its file.
 
-    Entries get new uids, and `_registry_*` entries name the new ones; one that cannot be
-    read is copied as it is, with a warning. `uids: "keep"` leaves the old ones. Order and
-    `displayIndex` stay; an entry without one gets its old uid, which is where SillyTavern
-    showed it. `as` is the name of the copy.
+    Entries get new uids, and the uids inside `_registry_*` entries are replaced as well. A
+    registry entry that cannot be parsed is copied unchanged, with a warning. `uids: "keep"`
+    keeps all uids. Order and `displayIndex` stay. An entry without a `displayIndex` gets its old
+    uid there, because SillyTavern shows it at that position. `as` is the name of the copy.
     """
     clone = CloneRequest(
         call.path["lorebook"], call.body.get("as"), call.body.get("uids", REGENERATE)
@@ -52,9 +52,9 @@ async def clone_lorebook(call: Call) -> LorebookClone:
 
 async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneRequest) -> Written:
     """
-    Make a checkpoint, and the copy before it: there is never one without its copy.
+    Copy the lorebook, then create the checkpoint: no checkpoint exists without its copy.
 
-    Whoever sends the request again gets the first answer, and no second copy.
+    A repeated request gets the first answer and makes no second copy.
     """
     if wish.when_ready:
         raise InvalidBody("`lorebook` cannot be copied later: leave `whenReady` out.")
@@ -73,7 +73,7 @@ async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneR
     try:
         written = await call.write(checkpoints.create_checkpoint, call.path["chat"], wish)
     except ValueTrackerError as error:
-        # After a failure of the database it is not known whether it was made.
+        # After a failure of the database, the checkpoint may exist: keep its copy.
         if error.status < 500:
             await asyncio.to_thread(remove_lorebook, config, user, copy["name"])
         raise
@@ -82,7 +82,7 @@ async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneR
     return written
 
 
-# What these routes take
+# The fields of these routes
 
 
 def _parse_uids(value: Any) -> str:
@@ -139,7 +139,13 @@ ENDPOINTS = [
         clone_lorebook,
         returns=LorebookClone,
         body=(
-            Field("as", LOREBOOK_NAME, "The name of the copy; made up if not said.", False, True),
+            Field(
+                "as",
+                LOREBOOK_NAME,
+                "The name of the copy; defaults to a generated one.",
+                False,
+                True,
+            ),
             Field("uids", UIDS, "`regenerate` (the default) or `keep`.", False),
         ),
         body_optional=True,

@@ -1,4 +1,4 @@
-"""Operations over HTTP: work in progress of a chat."""
+"""Routes of operations: the queue of work of a chat."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def list_operations(call: Call) -> Any:
 
 
 async def get_operation(call: Call) -> Any:
-    """Read an operation. One whose lease has run out is pending again."""
+    """Read an operation; it is pending again if its lease has run out."""
     return await call.read(operations.get_operation, call.path["chat"], call.path["operation"])
 
 
@@ -57,7 +57,7 @@ async def update_operation(call: Call) -> Any:
     """
     Change the status, the stage or the data of an operation that has not ended.
 
-    `data` is merged, key by key. A `claim` that is no longer the operation's is refused.
+    `data` is merged key by key. A `claim` that is out of date is refused.
     """
     body = call.body
     update = operations.Update(
@@ -73,26 +73,27 @@ async def update_operation(call: Call) -> Any:
 
 async def claim_operation(call: Call) -> Any:
     """
-    Take the next pending operation: of the highest priority the oldest.
+    Claim the next pending operation: the oldest one of the highest priority.
 
-    It is `in_progress` then and has a `claim`, to be sent with what is said of it. Unless it
-    ends before, it returns to the queue after `leaseMs`. If none waits: `204`.
+    The operation is `in_progress` and has a `claim`, which the worker sends with its updates.
+    If the operation has not ended after `leaseMs`, it returns to the queue. The answer is `204`
+    if no operation waits.
     """
     return await call.write(operations.claim_operation, call.path["chat"], call.body["leaseMs"])
 
 
 async def complete_operation(call: Call) -> Any:
-    """End an operation that has succeeded."""
+    """End an operation as completed."""
     return await _end(call, "completed", call.body.get("claim"))
 
 
 async def fail_operation(call: Call) -> Any:
-    """End an operation that has failed."""
+    """End an operation as failed."""
     return await _end(call, "failed", call.body.get("claim"))
 
 
 async def cancel_operation(call: Call) -> Any:
-    """End an operation that is not wanted any more, whoever has it."""
+    """End an operation as cancelled, whoever has claimed it."""
     return await _end(call, "cancelled", None)
 
 
@@ -105,9 +106,10 @@ async def _end(call: Call, status: str, claim: str | None) -> Any:
 
 async def clean_up(call: Call) -> Any:
     """
-    Remove active operations that nobody has touched for a time: a day, if not said.
+    Remove active operations that have not been updated for some time; defaults to a day.
 
-    This is also done every hour, and when the chat is opened. Ended ones go after a day.
+    The server also does so every hour and when the chat is opened. Operations that have ended
+    are removed after a day.
     """
     age = call.body.get("maxAgeMs", DAY_MS)
     return await call.write(operations.clean_up, call.path["chat"], age)
@@ -148,8 +150,8 @@ def _parse_stage(value: Any) -> str:
 STATUS = Kind({"type": "string", "enum": list(STATUSES)}, _parse_status)
 NAME = _name_kind("operation")
 STAGE = Kind({"type": "string", "minLength": 1, "maxLength": 256}, _parse_stage)
-DATA = Field("data", OBJECT, "What it works on.", required=False)
-CLAIM = Field("claim", TEXT, "The token `claim` gave.", required=False, nullable=True)
+DATA = Field("data", OBJECT, "Any data of the operation.", required=False)
+CLAIM = Field("claim", TEXT, "The `claim` that claiming answered.", required=False, nullable=True)
 
 ALL = "/chats/{chat}/operations"
 ONE = ALL + "/{operation}"
@@ -177,13 +179,13 @@ ENDPOINTS = [
         add_operation,
         returns=Operation,
         body=(
-            Field("type", NAME, "What kind of work it is."),
-            Field("id", NAME, "Its id; made up if not said.", required=False),
+            Field("type", NAME, "The kind of work."),
+            Field("id", NAME, "The id; defaults to a generated one.", required=False),
             DATA,
             Field(
                 "priority",
                 _whole_kind("priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
-                "Higher ones are claimed first.",
+                "Operations of a higher priority are claimed first; defaults to 0.",
                 required=False,
             ),
         ),
@@ -195,7 +197,11 @@ ENDPOINTS = [
         ALL,
         list_operations,
         returns=list[Operation],
-        query=(Field("status", choice_kind(*STATUSES), "Only those.", required=False),),
+        query=(
+            Field(
+                "status", choice_kind(*STATUSES), "Only operations of this status.", required=False
+            ),
+        ),
         raises=(InvalidId, InvalidQuery),
     ),
     Endpoint(
@@ -203,7 +209,7 @@ ENDPOINTS = [
         ALL + "/claim",
         claim_operation,
         returns=Operation,
-        body=(Field("leaseMs", LEASE, "For how long it is taken."),),
+        body=(Field("leaseMs", LEASE, "How long the claim lasts, in milliseconds."),),
         raises=(InvalidBody, InvalidId),
         also={204: None},
         conditional=False,
@@ -217,7 +223,7 @@ ENDPOINTS = [
             Field(
                 "maxAgeMs",
                 _whole_kind("maxAgeMs", 0, LONGEST_AGE_MS),
-                "For how long they were not touched.",
+                "The time without an update, in milliseconds; defaults to a day.",
                 required=False,
             ),
         ),
@@ -234,8 +240,14 @@ ENDPOINTS = [
         update_operation,
         returns=Operation,
         body=(
-            Field("status", STATUS, "What it is now.", required=False),
-            Field("stage", STAGE, "How far it is.", required=False, nullable=True),
+            Field("status", STATUS, "The new status.", required=False),
+            Field(
+                "stage",
+                STAGE,
+                "The new stage: a short text that tells the progress.",
+                required=False,
+                nullable=True,
+            ),
             DATA,
             CLAIM,
         ),

@@ -1,4 +1,4 @@
-"""Series and processed ids over HTTP."""
+"""Routes of series and of processed ids."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from valuetracker.store import processed, series
 
 IDS_PER_CLAIM = 10_000
 LONGEST_LEASE_MS = 7 * 24 * 60 * 60 * 1000
-# What the server says of a version itself.
+# Fields of a version that the server sets.
 RESERVED = ("version", "createdAt")
 
 
 async def add_version(call: Call) -> Any:
     """
-    Add a version to a series of a chat; it becomes the current one.
+    Add a version to a series of a chat, and make it the current version.
 
-    `content` is any JSON; whatever else the body holds is kept with it. Numbers are never
-    reused within a chat, also not when the story goes back.
+    `content` is any JSON, and all other fields of the body are kept with it. A version number
+    is never used twice within a chat, even after a swipe or a restore.
     """
     meta = dict(call.values)
     content = meta.pop("content", None)
@@ -60,18 +60,18 @@ async def add_version(call: Call) -> Any:
 
 
 async def get_series(call: Call) -> Any:
-    """Read all versions of a series; an unknown one has none."""
+    """Read all versions of a series; the list is empty for an unknown series."""
     return await call.read(series.get_series, call.path["chat"], call.path["series"])
 
 
 async def get_version(call: Call) -> Any:
-    """Read one version."""
+    """Read one version of a series."""
     version = _version(call)
     return await call.read(series.get_version, call.path["chat"], call.path["series"], version)
 
 
 async def get_current_version(call: Call) -> Any:
-    """Read the current version: the last one set, if it is there, else the highest."""
+    """Read the current version: the last one added or chosen, or else the newest one."""
     return await call.read(series.get_version, call.path["chat"], call.path["series"], None)
 
 
@@ -83,22 +83,22 @@ async def choose_version(call: Call) -> Any:
 
 
 async def remove_version(call: Call) -> Any:
-    """Remove a version; if it was the current one, the highest that is left becomes it."""
+    """Remove a version; if it was current, the newest remaining version becomes current."""
     version = _version(call)
     return await call.write(series.remove_version, call.path["chat"], call.path["series"], version)
 
 
 async def clear_series(call: Call) -> Any:
-    """Remove all versions of a series; numbers go on where they were."""
+    """Remove all versions of a series; new versions get higher numbers."""
     return await call.write(series.clear_series, call.path["chat"], call.path["series"])
 
 
 async def claim(call: Call) -> Any:
     """
-    Take ids to process: `new` are the caller's, `seen` were taken before.
+    Claim ids to process: the caller gets the `new` ones; the `seen` ones are taken.
 
-    Without `leaseMs` they count as processed from now on. With it they are only claimed: one
-    that is not confirmed with `PUT` in that time can be taken again.
+    Without `leaseMs` the new ids count as processed at once. With `leaseMs` they are only
+    claimed: an id that is not confirmed with `PUT` within that time can be claimed again.
     """
     return await call.write(
         processed.claim,
@@ -110,33 +110,33 @@ async def claim(call: Call) -> Any:
 
 
 async def list_processed(call: Call) -> Any:
-    """List the processed ids of a set; claims that are not confirmed do not count."""
+    """List the processed ids of a set, without claims that are not confirmed."""
     return await call.read(processed.list_processed, call.path["chat"], call.path["set"])
 
 
 async def is_processed(call: Call) -> Any:
-    """Say whether an id is processed."""
+    """Read if an id has been processed."""
     return await call.read(
         processed.is_processed, call.path["chat"], call.path["set"], call.path["id"]
     )
 
 
 async def mark_processed(call: Call) -> Any:
-    """Mark an id as processed, or confirm a claim; `already` says whether it was."""
+    """Mark an id as processed, or confirm a claim; `already` tells if it was processed."""
     return await call.write(
         processed.mark_processed, call.path["chat"], call.path["set"], call.path["id"]
     )
 
 
 async def forget_processed(call: Call) -> Any:
-    """Forget that an id was processed or claimed."""
+    """Remove an id, so that it is neither processed nor claimed."""
     return await call.write(
         processed.forget_processed, call.path["chat"], call.path["set"], call.path["id"]
     )
 
 
 def _version(call: Call) -> int:
-    """A version in a path; what is no number names none."""
+    """Return the version that the path names; text that is no number names none."""
     text = call.path["version"]
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise VersionNotFound()
@@ -188,7 +188,7 @@ ENDPOINTS = [
         SERIES,
         add_version,
         returns=NewVersion,
-        body=AnyKeys("`content`, and whatever else is to be kept with it."),
+        body=AnyKeys("`content`, and any other fields to keep with it."),
         raises=(
             InvalidBody,
             InvalidId,
@@ -240,8 +240,8 @@ ENDPOINTS = [
         claim,
         returns=Claimed,
         body=(
-            Field("ids", IDS, "The ids to take."),
-            Field("leaseMs", LEASE, "For how long they are only claimed.", required=False),
+            Field("ids", IDS, "The ids to claim."),
+            Field("leaseMs", LEASE, "How long a claim lasts, in milliseconds.", required=False),
         ),
         raises=(InvalidBody, InvalidId, RevisionConflict),
     ),

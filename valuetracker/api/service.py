@@ -1,4 +1,4 @@
-"""What the server says of itself."""
+"""Routes that describe the server itself."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from valuetracker.store.json_patch import COPIED_BYTES, PATCH_OPERATIONS
 
 
 async def probe(call: Call) -> None:
-    """Answer nothing, to show that the plugin is there."""
+    """Answer without a body, to show that the plugin is there."""
     return
 
 
 async def ping(call: Call) -> Pong:
-    """Send a message back."""
+    """Answer with the message that was sent."""
     return {"message": f"Pong! {call.body['message']}"}
 
 
 async def healthz(call: Call) -> Health:
-    """Tell what is running, and on which version of what; also at the root."""
+    """Read the state and the versions of the server; also served without the prefix."""
     extensions = call.extensions
     return {
         "status": "ok",
@@ -43,12 +43,12 @@ async def healthz(call: Call) -> Health:
 
 
 async def health(call: Call) -> PluginHealth:
-    """Tell that the plugin is there, and its version."""
+    """Read the version of the plugin."""
     return {"ok": True, "plugin": "valuetracker", "version": __version__}
 
 
 async def limits(call: Call) -> Limits:
-    """Tell how much of anything a request may hold."""
+    """Read the limits: how much a request may hold."""
     return {
         "bodyBytes": values.BODY_BYTES,
         "valueBytes": values.VALUE_BYTES,
@@ -96,11 +96,11 @@ async def openapi(call: Call) -> Document:
 
 
 async def docs(call: Call) -> Document:
-    """Describe all routes as a page."""
+    """Describe all routes as a page with a search."""
     return call.service.documents["docs"]()
 
 
-# Whoever can reach the server may know that it is there and how it is spoken to.
+# Everybody who can reach the server may read its state and its documentation.
 PUBLIC: dict[str, Any] = {"extension": "none", "access": "public"}
 
 ENDPOINTS = [
@@ -110,7 +110,7 @@ ENDPOINTS = [
         "/ping",
         ping,
         returns=Pong,
-        body=(Field("message", TEXT, "What to send back."),),
+        body=(Field("message", TEXT, "The message to send back."),),
         raises=(InvalidBody,),
         **PUBLIC,
     ),

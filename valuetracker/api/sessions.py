@@ -1,9 +1,9 @@
 """
-Sessions: a story told elsewhere that shares its values, and may be answered from here.
+Routes of sessions: another program tells a story, shares its values and asks for replies.
 
-`/st/session/sync` sends a session to SillyTavern; `/session/sync` is what answers there. A
-page with the extension open may reply in the model's name (`/session/pending`,
-`/session/reply`); valuetracker/bridge/DESIGN.md says how.
+`/st/session/sync` sends a session to SillyTavern, where `/session/sync` answers it. A page with
+the extension open may reply in the name of the model (`/session/pending`, `/session/reply`).
+valuetracker/bridge/DESIGN.md describes the exchange.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from valuetracker.store import data
 from valuetracker.store.rows.spaces import chat
 from valuetracker.values import BODY_BYTES, canonical
 
-# Whose the values are if nobody says.
+# The extension of the values if the request names none.
 DEFAULT_EXTENSION = "session-sync"
 DEFAULT_SECONDS = 2.0
 LONGEST_WAIT = 30
@@ -79,15 +79,16 @@ MOST_MESSAGES = 100_000
 
 async def sync_session(call: Call) -> SessionSync:
     """
-    Send a session to SillyTavern and hand back what is replied there.
+    Send a session to SillyTavern, and answer with the reply.
 
-    The transcript (`messages`, else `history`) is brought into one shape and cut to the last
-    `limit_messages`. `context` is the body that is sent; with `dry_run` it is only shown. A
-    reply is also given as a panel shows it. With `chat`, `variables` are that chat's values
-    if they are left out, and with `store` those that come back are written to it.
+    The transcript (`messages`, or else `history`) is brought into one form and shortened to the
+    last `limit_messages`. `context` is the body that is sent; with `dry_run` it is only shown.
+    `panel_reply` is the reply in the form that a chat panel shows. If `chat` is given and
+    `variables` is not, the values of that chat are sent. With `store`, the values that come
+    back are written to that chat.
 
-    A SillyTavern with accounts lets nobody in who has not logged in: there, send the session
-    to `/session/sync` from a page.
+    A SillyTavern with accounts refuses requests without a login. In that case, send the session
+    to `/session/sync` from a page of SillyTavern.
     """
     body = call.body
     config = configured(call)
@@ -134,13 +135,13 @@ async def list_syncs(call: Call) -> RecentSyncs:
 
 async def take_session(call: Call) -> SessionAnswer:
     """
-    Take a session: keep its variables, and let a page reply to it.
+    Receive a session: store its variables, and let a page reply to it.
 
-    The variables are set in the chat `session_id` of the extension that the header or
-    `extension_id` names, else of `session-sync`, which is registered when it is first
-    needed. If a page of the extension is open it is asked for a reply, for `timeout` seconds
-    at the most; `reply` is null if none comes, at once if no page is listening. `variables`
-    are all values of the chat.
+    The server sets the variables in the chat `session_id`. The chat belongs to the extension
+    that the header or `extension_id` names, or else to `session-sync`, which is registered when
+    it is first needed. If a page with the extension is open, the server asks the page for a
+    reply and waits up to `timeout` seconds. `reply` is null if no reply comes; without an open
+    page the answer comes at once. `variables` are all values of the chat.
     """
     body = call.body
     context = build_context({"limit_messages": 0, **body}, body.get("variables") or {})
@@ -161,21 +162,22 @@ async def take_session(call: Call) -> SessionAnswer:
 
 async def next_prompt(call: Call) -> PendingPrompt:
     """
-    Wait for a session that wants a reply; for a page that can give one.
+    Wait, as a page, for the next session that needs a reply.
 
-    Each is given to one page. With `wait` the answer is held back until there is one or that
-    many seconds have passed; ask again at once, because sessions only wait while a page does.
+    Each session is given to one page. With `wait`, the server delays an empty answer until a
+    session comes or that many seconds have passed. Ask again at once: sessions wait for a reply
+    only while a page asks.
     """
-    # A page that has left must not be given what another one could reply to.
+    # A page that has left must not get a session that another page could reply to.
     with call.service.users.waiting():
         return {"prompt": await _board(call).next_prompt(user_of(call), call.query.get("wait", 0))}
 
 
 async def reply_to_prompt(call: Call) -> ReplyTaken:
     """
-    Reply to a session; null declines, and it is told so without further waiting.
+    Reply to a session. A null reply declines it, and the session stops waiting.
 
-    A reply that comes too late is `404`: nobody waits for it any more.
+    A reply that comes too late answers `404`.
     """
     _board(call).reply(user_of(call), call.body["id"], call.body["reply"])
     return {"ok": True}
@@ -186,7 +188,7 @@ def _board(call: Call) -> PromptBoard:
 
 
 async def _enter(call: Call, named: str | None) -> None:
-    """Settle whose values this is about; the extension for sessions comes into being."""
+    """Find the extension of the values; register the one for sessions if it is needed."""
     if call.extension_id and named and call.extension_id != named:
         raise InvalidExtensionId("The header and `extension_id` name different extensions.")
     call.extension_id = call.extension_id or named or DEFAULT_EXTENSION
@@ -200,7 +202,7 @@ async def _enter(call: Call, named: str | None) -> None:
 
 async def _values_of(call: Call, chat_id: str) -> dict[str, Any]:
     values: dict[str, Any] = await call.read(data.list_values, chat(chat_id))
-    # The answer is about more than was read here.
+    # The answer holds more than these values, so it gets no ETag and is not cached.
     call.reading = None
     return values
 
@@ -210,7 +212,7 @@ def _parse_values(values: dict[str, Any]) -> dict[str, str]:
     return {KEY.parse(key): VALUE.parse(value) for key, value in values.items()}
 
 
-# What these routes take
+# The fields of these routes
 
 
 def _json_kind(kind: type, name: str, noun: str) -> Kind:
@@ -254,19 +256,25 @@ def _optional(name: str, kind: Kind, description: str) -> Field:
 
 
 CONTEXT_FIELDS = (
-    _optional("session_id", CHAT_ID, "The session; made from the scene or node if not said."),
-    _optional("scene_id", LABEL, "The scene."),
-    _optional("node_id", LABEL, "The place in the scene."),
-    _optional("pov", LABEL, "From whose point of view."),
+    _optional(
+        "session_id", CHAT_ID, "The id of the session; defaults to one made from the scene or node."
+    ),
+    _optional("scene_id", LABEL, "The id of the scene."),
+    _optional("node_id", LABEL, "The id of the position in the scene."),
+    _optional("pov", LABEL, "The character whose point of view is told."),
     _optional("variables", OBJECT, "The values of the story."),
     _optional("messages", LIST, "The transcript: texts, or objects with a role and content."),
-    _optional("history", LIST, "The transcript, where `messages` is empty."),
-    _optional("metadata", OBJECT, "Whatever else is to be known."),
+    _optional("history", LIST, "The transcript, if `messages` is empty."),
+    _optional("metadata", OBJECT, "Any other data."),
     _optional("scene", OBJECT, "The scene itself."),
-    _optional("user_id", LABEL, "Whose session it is."),
-    _optional("extension_id", EXTENSION_ID, "Whose values they are; else `session-sync`."),
+    _optional("user_id", LABEL, "The user of the session."),
+    _optional(
+        "extension_id", EXTENSION_ID, "The extension of the values; defaults to `session-sync`."
+    ),
 )
-TIMEOUT = Field("timeout", seconds_kind(InvalidBody), "How long to wait; 2 s if not said.", False)
+TIMEOUT = Field(
+    "timeout", seconds_kind(InvalidBody), "How many seconds to wait; defaults to 2.", False
+)
 REFUSALS = (
     InvalidId,
     InvalidKey,
@@ -289,10 +297,15 @@ ENDPOINTS = [
         body=(
             *CONTEXT_FIELDS,
             *place_fields(InvalidBody),
-            Field("dry_run", FLAG, "Only show what would be sent.", False),
-            Field("limit_messages", LIMIT, "How many turns; 50 if not said, 0 is all.", False),
-            _optional("chat", CHAT_ID, "A chat whose values these are."),
-            Field("store", FLAG, "Write what comes back to that chat.", False),
+            Field("dry_run", FLAG, "Send nothing, and answer what would be sent.", False),
+            Field(
+                "limit_messages",
+                LIMIT,
+                "The largest number of turns; defaults to 50; 0 sends all.",
+                False,
+            ),
+            _optional("chat", CHAT_ID, "The chat whose values are sent and stored."),
+            Field("store", FLAG, "Write the values that come back to that chat.", False),
         ),
         raises=(InvalidBody, *REFUSALS, OriginNotAllowed, AdminRequired, UpstreamFailed),
         extension="optional",
@@ -313,7 +326,12 @@ ENDPOINTS = [
         returns=SessionAnswer,
         body=(*CONTEXT_FIELDS, TIMEOUT),
         query=(
-            Field("timeout", seconds_kind(InvalidQuery), "Instead of that in the body.", False),
+            Field(
+                "timeout",
+                seconds_kind(InvalidQuery),
+                "The time to wait, instead of that in the body.",
+                False,
+            ),
         ),
         raises=(InvalidBody, InvalidQuery, *REFUSALS),
         extension="optional",
@@ -323,7 +341,14 @@ ENDPOINTS = [
         "/session/pending",
         next_prompt,
         returns=PendingPrompt,
-        query=(Field("wait", number_kind(0, LONGEST_WAIT), "Seconds to wait for one.", False),),
+        query=(
+            Field(
+                "wait",
+                number_kind(0, LONGEST_WAIT),
+                "How many seconds to wait for a session.",
+                False,
+            ),
+        ),
         raises=(InvalidQuery,),
         extension="none",
     ),
@@ -333,7 +358,7 @@ ENDPOINTS = [
         reply_to_prompt,
         returns=ReplyTaken,
         body=(
-            Field("id", LABEL, "The prompt's."),
+            Field("id", LABEL, "The id of the prompt."),
             Field("reply", REPLY, "The reply, or null.", nullable=True),
         ),
         raises=(InvalidBody, TooDeep, ValueTooLarge, PromptNotFound),

@@ -1,7 +1,8 @@
 """
-SillyTavern seen from here: its folders and its health.
+Routes about the SillyTavern beside this server: its folders and its health.
 
-These routes speak snake_case, as their callers always did, and stand at the root as well.
+Field names are in snake_case, as existing callers expect. The routes are also served without the
+prefix.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ def configured(call: Call) -> Configuration:
 
 
 def user_of(call: Call) -> str:
-    """Whose SillyTavern data this is about."""
+    """Return the user whose SillyTavern data the request uses."""
     return call.caller.user
 
 
 def is_elsewhere(config: Configuration, asked: Mapping[str, Any]) -> bool:
-    """Whether another address is to be asked than the configured one."""
+    """Tell if the request names another address than the configured one."""
     base_url, plugin_base = asked.get("base_url"), asked.get("plugin_base")
     return plugin_base not in (None, config.plugin_base) or (
         base_url is not None and parse_origin(base_url) != parse_origin(config.base_url)
@@ -63,7 +64,7 @@ def is_elsewhere(config: Configuration, asked: Mapping[str, Any]) -> bool:
 
 
 def check_place(call: Call, config: Configuration, asked: Mapping[str, Any]) -> None:
-    """Let only an admin have other addresses asked than the configured ones."""
+    """Refuse an address that is not the configured one, unless an admin asks."""
     if is_elsewhere(config, asked):
         if asked.get("base_url") is not None:
             allowed_origin(asked["base_url"], config)
@@ -73,12 +74,12 @@ def check_place(call: Call, config: Configuration, asked: Mapping[str, Any]) -> 
 
 async def get_paths(call: Call) -> BridgePaths:
     """
-    Tell where the extension comes from and where in SillyTavern it belongs.
+    Read the folder that the extension is copied from, and its folder in SillyTavern.
 
-    The first place that is named wins: `argument`, `settings` (`--st-extensions-dir`,
+    The first of these that is set decides: `argument`, `settings` (`--st-extensions-dir`,
     `--st-root`), `env` (`VALUETRACKER_ST_EXTENSIONS_DIR` or `COMFYVN_ST_EXTENSIONS_DIR`),
-    `env_root` (`SILLYTAVERN_PATH`), `default` (`~/SillyTavern`). All are listed in
-    `resolution_chain`. `sync` says what is bundled and what is installed.
+    `env_root` (`SILLYTAVERN_PATH`), `default` (`~/SillyTavern`). `resolution_chain` lists all
+    of them. `sync` compares the bundled version with the installed one.
     """
 
     def look() -> BridgePaths:
@@ -89,16 +90,16 @@ async def get_paths(call: Call) -> BridgePaths:
 
 async def get_health(call: Call) -> BridgeHealth:
     """
-    Ask whether SillyTavern and the plugin in it are there, and compare versions.
+    Ask SillyTavern and the plugin in it if they are there, and compare versions.
 
-    It answers `200` whatever it finds. `status` is `ok`; `degraded` if there is something in
-    `alerts` or one of both does not answer as it should; `offline` if nothing answers;
-    `disabled` if the bridge is switched off, and then nothing is asked. Only loopback and
-    configured origins are, others than the configured one for an admin alone.
+    The answer is always `200`. `status` is `ok` if both answer as expected; `degraded` if one
+    of them does not, or if there are `alerts`; `offline` if nothing answers; `disabled` if the
+    bridge is switched off, and then the server asks nobody. The server asks loopback and
+    configured origins only. Only an admin may name another origin than the configured one.
 
-    `alerts` names what is wrong: `extension_mismatch`, `extension_missing`,
-    `plugin_mismatch`, `plugin_missing` (of what is installed), `plugin_health_error`,
-    `plugin_remote_mismatch` (of what is running), `feature_disabled`.
+    `alerts` about the installed files: `extension_mismatch`, `extension_missing`,
+    `plugin_mismatch`, `plugin_missing`. About the running plugin: `plugin_health_error`,
+    `plugin_remote_mismatch`. About the settings: `feature_disabled`.
     """
     extensions = call.extensions
     config = configured(call)
@@ -119,11 +120,12 @@ async def get_health(call: Call) -> BridgeHealth:
 
 async def sync_extension(call: Call) -> ExtensionSync:
     """
-    Copy the plugin and the extension into SillyTavern, or say what would be copied.
+    Copy the plugin and the extension into SillyTavern, or list what would be copied.
 
-    Nothing is written unless `dry_run` is false. Bytes decide what is skipped and what is
-    updated; hidden files are left out; nothing is deleted. Only configured folders are
-    written to, through no symbolic link, each file whole or not at all.
+    The server writes only if `dry_run` is false. Files with equal bytes are skipped, and
+    different ones are updated. Hidden files are not copied, and nothing is deleted. The server
+    writes to configured folders only, follows no symbolic link, and writes each file completely
+    or not at all.
     """
     source, destination = call.body.get("source"), call.body.get("destination")
     dry_run = call.body.get("dry_run", True)
@@ -134,7 +136,7 @@ async def sync_extension(call: Call) -> ExtensionSync:
     return await asyncio.to_thread(copy)
 
 
-# What these routes take
+# The fields of these routes
 
 
 def text_kind(pattern: str, length: int, refusal: type[ValueTrackerError], noun: str) -> Kind:
@@ -149,7 +151,7 @@ def text_kind(pattern: str, length: int, refusal: type[ValueTrackerError], noun:
 
 
 def seconds_kind(refusal: type[ValueTrackerError]) -> Kind:
-    """How long to wait; in a query as text, in a body as a number."""
+    """Return the kind of a waiting time: text in a query, a number in a body."""
 
     def parse(value: Any) -> float:
         try:
@@ -177,7 +179,7 @@ def _parse_folder(value: Any) -> Path:
         path = None
     if path is None:
         raise InvalidBody("This is not a path.")
-    # Whoever asks does not know where the server was started.
+    # The caller does not know in which folder the server was started.
     if not os.path.isabs(os.path.expanduser(value)):
         raise InvalidBody("A path must be absolute.")
     return path
@@ -187,23 +189,23 @@ FOLDER = Kind({"type": "string", "minLength": 1, "maxLength": LONGEST_PATH}, _pa
 
 
 def place_fields(refusal: type[ValueTrackerError]) -> tuple[Field, ...]:
-    """Where SillyTavern is asked, and how long that may take."""
+    """Return the fields that say which address to ask, and how long to wait."""
     return (
         Field(
             "base_url",
             TEXT,
-            "Where SillyTavern answers: an origin, loopback or configured.",
+            "The origin of SillyTavern: loopback or configured.",
             required=False,
             nullable=True,
         ),
         Field(
             "plugin_base",
             text_kind(SEGMENT, 512, refusal, "a path of plain segments"),
-            "Where the plugin stands in it.",
+            "The path of the plugin in SillyTavern.",
             required=False,
             nullable=True,
         ),
-        Field("timeout", seconds_kind(refusal), "For how many seconds to wait.", required=False),
+        Field("timeout", seconds_kind(refusal), "How many seconds to wait.", required=False),
     )
 
 
@@ -225,9 +227,14 @@ ENDPOINTS = [
         sync_extension,
         returns=ExtensionSync,
         body=(
-            Field("dry_run", FLAG, "Only say what would be done; true if not said.", False),
-            Field("source", FOLDER, "Another extension folder to copy.", False, nullable=True),
-            Field("destination", FOLDER, "Where to copy it to.", False, nullable=True),
+            Field(
+                "dry_run",
+                FLAG,
+                "Write nothing, and list what would be copied; defaults to true.",
+                False,
+            ),
+            Field("source", FOLDER, "Another extension folder to copy from.", False, nullable=True),
+            Field("destination", FOLDER, "The folder to copy to.", False, nullable=True),
         ),
         body_optional=True,
         raises=(

@@ -1,5 +1,5 @@
 """
-OpenAPI 3.1, made from the route table and the records' types.
+OpenAPI 3.1, made from the route table, the types of the records and the examples.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from valuetracker.settings import PREFIX
 
 Sections = dict[str, list[Endpoint]]
 
-# What a writing request may say beside what it asks for.
+# Headers that every writing request may have.
 WRITE_HEADERS = {
-    "if-match": 'Write only if what is addressed has not changed after this revision: `"42"`.',
-    "idempotency-key": "Makes it safe to send the request again.",
+    "if-match": 'Write only if the addressed thing has not changed after this revision: `"42"`.',
+    "idempotency-key": "A key that makes it safe to send the request again.",
     "x-actor": "Who makes the change: `extension` (the default), or `user` for a person.",
-    "x-chat-id": "The chat the caller is in; what belongs to another is not written to.",
-    "x-session": "The session `open` gave; refused once it has ended, or for another chat.",
-    "x-message-id": "The message the change belongs to.",
-    "x-swipe-id": "The swipe of that message; `0` if not said.",
+    "x-chat-id": "The chat of the caller; writes to something of another chat are refused.",
+    "x-session": "The session that `open` answered; refused after its end, or for another chat.",
+    "x-message-id": "The message that the change is anchored to.",
+    "x-swipe-id": "The swipe of that message; defaults to `0`.",
 }
 
-# What any route may answer, whatever it does.
+# Errors that every route may answer.
 COMMON: tuple[type[ValueTrackerError], ...] = (
     errors.MalformedRequest,
     errors.InvalidHost,
@@ -53,7 +53,7 @@ COMMON: tuple[type[ValueTrackerError], ...] = (
     errors.HeadersTooLarge,
     errors.TooManyConnections,
 )
-# What the gate refuses with, by who may ask.
+# Errors of the gate, by the access that a route needs.
 GUARDED: dict[str, tuple[type[ValueTrackerError], ...]] = {
     "public": (),
     "extension": (errors.TokenRequired, errors.ScopeMissing),
@@ -83,7 +83,7 @@ WITH_DATABASE: tuple[type[ValueTrackerError], ...] = (
 
 
 def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
-    """Everything an endpoint may refuse with, by status, its own first."""
+    """Return all errors that an endpoint may answer, by status, its own first."""
     found = [*endpoint.raises]
     if endpoint.extension in ("header", "either"):
         found += WITH_HEADER
@@ -192,7 +192,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "name": "x-extension-id",
                 "in": "header",
                 "required": endpoint.extension == "header",
-                "description": "The extension whose database this is about.",
+                "description": "The extension whose database the request uses.",
                 "schema": PATH_KINDS["extension"].schema,
             }
         )
@@ -247,7 +247,9 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             schema = schema_of(kind, schemas)
             responses[str(status)]["content"] = {"application/json": {"schema": schema}}
     if endpoint.methods == ("GET",) and endpoint.extension in ("header", "path"):
-        responses["304"] = {"description": "It is still what `If-None-Match` names."}
+        responses["304"] = {
+            "description": "Nothing has changed since the revision that `If-None-Match` names."
+        }
     by_status: dict[int, list[type[ValueTrackerError]]] = {}
     for each in refusals(endpoint):
         by_status.setdefault(each.status, []).append(each)
@@ -292,7 +294,7 @@ SCALARS: dict[Any, dict[str, Any]] = {
 
 
 def schema_of(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a record's type; records themselves are collected in `schemas`."""
+    """Return the schema of a type, and collect the schemas of records in `schemas`."""
     if kind in SCALARS:
         return SCALARS[kind]
     if is_typeddict(kind):
