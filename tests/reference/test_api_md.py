@@ -41,6 +41,18 @@ def test_every_route_has_a_section_and_a_line_in_the_contents(
     assert f"  - [{methods} `{endpoint.path}`](#{slug(title(endpoint))})" in text
 
 
+def test_every_section_of_a_route_has_an_example(text: str) -> None:
+    sections = re.split(r"^(?=#{2,3} )", text, flags=re.MULTILINE)
+
+    without = [
+        each.splitlines()[0]
+        for each in sections
+        if each.startswith("### ") and "\nExample: " not in each
+    ]
+
+    assert without == []
+
+
 @pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.code)
 def test_every_code_is_in_api_md(kind: Any, text: str) -> None:
     assert re.search(rf"^\| {kind.status} \| `{kind.code}` \| .+ \|$", text, re.MULTILINE)

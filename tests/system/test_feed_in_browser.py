@@ -35,7 +35,7 @@ def test_a_browser_is_told_of_each_change_as_it_happens(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, sync_playwright() as playwright:
         server.register("demo")
         browser = launch(playwright)
-        # The pages of the server run nothing and fetch nothing: this one is made to.
+        # The policy of the docs page forbids to fetch anything; here it is not applied.
         page = browser.new_context(bypass_csp=True).new_page()
         page.set_default_timeout(PATIENCE)
         page.on("response", note)

@@ -77,7 +77,9 @@ def test_the_wheel_holds_the_package_with_all_that_it_needs_and_no_tests(wheel: 
         for path in (CHECKOUT / "migrations").rglob("*.sql")
     }
     modules = {
-        path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "valuetracker").rglob("*.py")
+        path.relative_to(CHECKOUT).as_posix()
+        for path in (CHECKOUT / "valuetracker").rglob("*")
+        if path.suffix in (".py", ".md", ".json", ".css", ".js")
     }
     shipped = {
         f"valuetracker/{path.relative_to(CHECKOUT).as_posix()}"
@@ -155,6 +157,12 @@ def test_the_installed_program_serves(installed: Path, empty_folder: Path) -> No
         process.stdout.close()
 
     assert (empty_folder / "db" / "demo.db").exists()
+
+
+def test_the_installed_program_has_the_reference(installed: Path, empty_folder: Path) -> None:
+    run(str(installed.with_name("valuetracker")), "docs", "--write", "API.md", cwd=empty_folder)
+
+    assert (empty_folder / "API.md").read_bytes() == (CHECKOUT / "API.md").read_bytes()
 
 
 def test_the_command_is_among_the_entry_points(wheel: Path) -> None:

@@ -113,7 +113,8 @@ def records_markdown(sections: Sections) -> str:
     """Describe every record that a route answers with."""
     lines: list[str] = []
     for name, schema in record_schemas(sections).items():
-        lines += [f"### {name}", "", record_markdown(schema)]
+        # One level lower than routes: every section of the third level has an example.
+        lines += [f"#### {name}", "", record_markdown(schema)]
     return "\n".join(lines)
 
 

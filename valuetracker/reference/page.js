@@ -1,5 +1,3 @@
-'use strict';
-
 // The search and the side list of the docs page. Without this script the page is complete, and
 // its links work.
 

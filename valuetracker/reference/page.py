@@ -94,7 +94,7 @@ def docs_page(sections: Sections, style: str, script: str) -> str:
 {_errors()}
 <p id="nothing" hidden>Nothing matches. Try a part of a path, a word or an error code.</p>
 </main>
-<script>{script}</script>
+<script type="module">{script}</script>
 </body>
 </html>
 """
