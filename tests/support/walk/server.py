@@ -19,7 +19,7 @@ from tests.support.walk.stand_ins import StandIns
 from tests.support.walk.steps import Exchange, take_walk
 from tests.support.walk.story import WALK
 from valuetracker import __version__
-from valuetracker.bridge.bundle import bundle_directory
+from valuetracker.bridge.install.bundle import bundle_directory
 from valuetracker.settings import PREFIX
 
 READY = re.compile(r"Value Tracker listening on (http://\S+)\n")
