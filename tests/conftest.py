@@ -1,9 +1,9 @@
 """
 Fixtures: real servers on real sockets with real files.
 
-`client` speaks HTTP to a server that many tests share, each with an extension of its own.
-`start_server` runs one in this process on a data directory of the test's own; `run_program`
-(tests/system) runs the program itself.
+`client` sends requests to a server that many tests share; each test has an extension of its
+own there. `running_server` runs a server in this process, on a data directory of the test's
+own. `run_program` (tests/system) runs the program itself.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from hypothesis import settings as hypothesis_settings
 from starlette.applications import Starlette
 
 from tests.support.postgres import PostgresServer
-from valuetracker.app import create_app, create_engine
+from valuetracker import create_app
 from valuetracker.http.server import Server, listen, url_of
 from valuetracker.settings import PREFIX, Settings
 
-# What "up to a minute" means wherever a test waits for something.
+# How long a test waits for something before it fails.
 PATIENCE_SECONDS = 60.0
+# How long a stock uvicorn waits for requests in progress when it stops. It does not tell the
+# application that it stops, so readers of a feed are still there.
+STOPPING_SECONDS = 1
 
 hypothesis_settings.register_profile("test", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("test")
@@ -40,7 +44,7 @@ def anyio_backend() -> str:
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
-    """What `condition` gives once it is true."""
+    """Wait until `condition` returns something true, and return it."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, "waited in vain"
@@ -70,12 +74,33 @@ class RunningServer:
             assert answer.status_code == 200, answer.text
 
 
+class Answering:
+    """How the servers of the running test answer HTTP: see `http` below."""
+
+    http = "fast"
+
+
+def stock_uvicorn(app: Starlette) -> uvicorn.Server:
+    """Return uvicorn as anybody would run it, without a class of ours."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            lifespan="on",
+            log_config=None,
+            timeout_graceful_shutdown=STOPPING_SECONDS,
+        )
+    )
+
+
 @contextmanager
 def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
-    settings = Settings(port=0, data_dir=data_dir, **given)
-    app = create_app(create_engine(settings), settings)
+    """Run a server in a thread: `fast` is the built-in connection, `asgi` a stock uvicorn."""
+    settings = Settings(port=0, data_dir=data_dir, **{"http": Answering.http, **given})
+    app = create_app(settings)
     listener = listen(settings.host, settings.port)
-    server = Server(app, settings, listener)
+    server: uvicorn.Server = (
+        Server(app, settings, listener) if settings.http == "fast" else stock_uvicorn(app)
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
@@ -102,13 +127,19 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def engine_name(request: pytest.FixtureRequest) -> str:
-    """Whatever asks for this, or for something that does, runs on both engines."""
+    """Run each test that uses this, directly or through another fixture, on both engines."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
+def http() -> str:
+    """Return how the shared server answers HTTP; tests/api runs both ways."""
+    return "fast"
+
+
+@pytest.fixture(scope="session")
 def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
-    """What `--database` is to be for that engine."""
+    """Return the value of `--database` for that engine."""
     if engine_name == "sqlite":
         return ""
     postgres: PostgresServer = request.getfixturevalue("postgres")
@@ -117,15 +148,16 @@ def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def shared_server(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, http: str
 ) -> Iterator[RunningServer]:
-    with running_server(tmp_path_factory.mktemp("shared"), database=database_url) as server:
+    folder = tmp_path_factory.mktemp("shared")
+    with running_server(folder, http=http, database=database_url) as server:
         yield server
 
 
 @pytest.fixture
 def extension_id(request: pytest.FixtureRequest, shared_server: RunningServer) -> str:
-    """An extension of the test's own, registered on the shared server."""
+    """Register an extension of the test's own on the shared server."""
     name = f"ext-{next(NUMBERS)}"
     shared_server.register(name)
     return name
@@ -136,6 +168,6 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def client(shared_server: RunningServer, extension_id: str) -> Iterator[httpx.Client]:
-    """Speaks for that extension: paths are relative to the prefix."""
+    """Send requests for that extension; paths are relative to the prefix."""
     with shared_server.client(extension_id) as client:
         yield client

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import click
 import pytest
 
-from valuetracker.cli.main import main, secret_settings
+from valuetracker.cli.main import main
+from valuetracker.cli.serve import secret_settings
+from valuetracker.errors import StartupError
 from valuetracker.settings import Setting, Settings, settings_table
 
 README = Path(__file__).parent.parent / "README.md"
@@ -37,6 +40,14 @@ def row_of(setting: Setting) -> list[str]:
     return [f"`{setting.flag}`", f"`{setting.variable}`{also}", default, setting.help]
 
 
+def sample(setting: Setting) -> str:
+    """Return a value that is not the default, as text."""
+    if setting.choices:
+        return next(each for each in setting.choices if each != setting.default)
+    texts = {int: "7", bool: "True", str: "text"}
+    return texts.get(setting.kind, "place")
+
+
 def test_the_command_line_has_exactly_these_flags() -> None:
     assert list(options()) == list(SETTINGS)
 
@@ -57,14 +68,60 @@ def test_a_setting_can_be_given_in_the_environment(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = SETTINGS[name]
-    texts = {int: "7", bool: "True", str: "error" if name == "log_level" else "text"}
-    given = texts.get(setting.kind, "place")
+    given = sample(setting)
     monkeypatch.setenv(setting.variable, given)
 
     context = main.commands["serve"].make_context("serve", [])
 
     read = context.params[name]
     assert [str(each) for each in read] == [given] if setting.many else str(read) == given
+    # An application that is created without the command line reads the same.
+    assert getattr(Settings.from_environment(), name) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("allow_host", "  one.example  two.example "),
+        ("allow_root", os.pathsep.join(["/a b", "/c"])),
+        ("bridge_only", "off"),
+        ("bridge_only", "Yes"),
+        ("log_level", "DEBUG"),
+        ("http", "ASGI"),
+        ("data_dir", ""),
+        ("port", "65535"),
+    ],
+)
+def test_the_environment_is_read_alike_with_and_without_the_command_line(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTINGS[name].variable, text)
+
+    context = main.commands["serve"].make_context("serve", [])
+
+    assert getattr(Settings.from_environment(), name) == context.params[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("port", "65536"),
+        ("port", "-1"),
+        ("readers", "two"),
+        ("http", "quick"),
+        ("log_level", "loud"),
+        ("watch_stdin", "perhaps"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_refused_by_both(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTINGS[name].variable, text)
+
+    with pytest.raises(StartupError, match=SETTINGS[name].variable):
+        Settings.from_environment()
+    with pytest.raises(click.BadParameter):
+        main.commands["serve"].make_context("serve", [])
 
 
 @pytest.mark.parametrize(
@@ -87,10 +144,9 @@ def test_a_second_variable_is_read_where_the_first_is_not_set(
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_flag_wins_over_the_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = SETTINGS[name]
-    levels = name == "log_level"
-    given, other = (
-        ("1", "2") if setting.kind is int else ("debug", "error") if levels else ("a", "b")
-    )
+    given, other = ("1", "2") if setting.kind is int else ("a", "b")
+    if setting.choices:
+        given, other = setting.choices[:2]
     arguments = [setting.flag, given]
     if setting.kind is bool:
         given, other, arguments = "True", "0", [setting.flag]

@@ -1,8 +1,9 @@
 """
-Puts the parts together, and is one adapter of `dispatch`: Starlette.
+Puts the parts together: the server as a Starlette application.
 
-Starlette brings lifespan, streams and pages. Routing is one route that takes everything
-and hands the raw path on, because Starlette decodes `%2F` before it matches.
+`create_app` only builds objects. The lifespan locks the data directory, opens the registry and
+starts the engine, and stops them in the end; so any ASGI server runs them, and so does an
+application that mounts this one.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
-from starlette.responses import StreamingResponse
-from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
 
 from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.engine import Engine
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
-from valuetracker.errors import BodyTooLarge, InvalidBody, StartupError, TokenNeeded
+from valuetracker.errors import StartupError, TokenNeeded
+from valuetracker.http.asgi import ASGIAdapter, EndpointRouter
 from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
 from valuetracker.http.gate import Gate
 from valuetracker.http.limits import Wire
-from valuetracker.http.replies import Reply, Request, error_reply
+from valuetracker.http.replies import Reply
 from valuetracker.http.router import Router
 from valuetracker.http.tokens import TokenFile
 from valuetracker.reference.openapi import openapi_document
@@ -39,11 +38,9 @@ from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
 from valuetracker.store.tx.ledger import ledgers
-from valuetracker.values import BODY_BYTES
 
-CLOSE = (b"connection", b"close")
 MEGABYTE = 1024 * 1024
-# How soon a token that was made or revoked is heard of.
+# How soon the server knows of a token that was made or revoked.
 REFRESH_SECONDS = 0.5
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/?\Z")
 
@@ -69,7 +66,7 @@ def create_engine(settings: Settings) -> Engine:
 
 
 def retention(settings: Settings) -> list[Keep]:
-    """What is kept of the logs; nothing said keeps all."""
+    """Return the rules by which logs are compacted; an empty list keeps everything."""
     kept: list[Keep] = []
     if settings.keep_revisions:
         kept.append(Keep(revisions=settings.keep_revisions))
@@ -78,15 +75,21 @@ def retention(settings: Settings) -> list[Keep]:
     return kept
 
 
-def create_app(engine: Engine, settings: Settings) -> Starlette:
-    """The application; the engine starts and stops with its lifespan."""
+def create_app(settings: Settings | None = None) -> Starlette:
+    """Return the server as a Starlette application; `valuetracker.create_app` calls this."""
+    if settings is None:
+        settings = Settings.from_environment()
+    engine = create_engine(settings)
+    tokens = TokenFile(settings.data_dir)
+    gate = create_gate(settings, tokens)
     cache: AnswerCache[Reply] = AnswerCache(settings.cache_mb * MEGABYTE)
     capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
     users = Users(engine, cache, capacity, retention(settings))
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
     service = Service(settings, users, documents=documents)
-    gate = create_gate(settings)
-    dispatcher = Dispatcher(gate, Router(ENDPOINTS), service, cache)
+    router = Router(ENDPOINTS)
+    dispatcher = Dispatcher(gate, router, service, cache)
+    adapter = ASGIAdapter(dispatcher, capacity, tokens)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -96,9 +99,11 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
             app.state.start_failure = error
             raise
         refreshing = asyncio.get_running_loop().create_task(refresh(gate))
+        adapter.is_running = True
         try:
             yield
         finally:
+            adapter.is_running = False
             refreshing.cancel()
             await asyncio.wait([refreshing])
             await users.stop()
@@ -107,20 +112,21 @@ def create_app(engine: Engine, settings: Settings) -> Starlette:
         users.end_feeds()
         service.prompts.end()
 
-    app = Starlette(routes=[DispatchRoute(dispatcher)], lifespan=lifespan)
+    app = Starlette()
+    app.router = EndpointRouter(ENDPOINTS, router, adapter, lifespan)
+    app.state.engine = engine
     app.state.dispatcher = dispatcher
     app.state.capacity = capacity
-    app.state.end_feeds = end_waiting
+    app.state.end_waiting = end_waiting
     app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app
 
 
-def create_gate(settings: Settings) -> Gate:
-    """The gate as it is configured; refuses what would leave it open."""
+def create_gate(settings: Settings, tokens: TokenFile) -> Gate:
+    """Return the gate that the settings describe; refuse settings that let everybody in."""
     for origin in settings.allow_origin:
         if not ORIGIN.match(origin):
             raise StartupError(f"{origin} is no origin: it must look like https://example.org.")
-    tokens = TokenFile(settings.data_dir)
     gate = Gate(
         tokens,
         settings.allow_host,
@@ -137,11 +143,11 @@ def create_gate(settings: Settings) -> Gate:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether whatever this name leads to is this machine, and can be reached from it alone."""
+    """Return True if every address of this name is a loopback address."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        # What cannot be found cannot be listened on either; that is said elsewhere.
+        # Listening on an unknown name fails later, with an error of its own.
         return True
     return all(
         ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found
@@ -152,73 +158,3 @@ async def refresh(gate: Gate) -> None:
     while True:
         await asyncio.sleep(REFRESH_SECONDS)
         gate.refresh()
-
-
-class DispatchRoute(BaseRoute):
-    """The one route: every HTTP request goes to `dispatch`."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatch = dispatcher.dispatch
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        method = scope["method"]
-        target = scope["raw_path"]
-        if scope["query_string"]:
-            target = target + b"?" + scope["query_string"]
-        body = b""
-        if method != "GET":
-            try:
-                body = await read_body(scope, receive)
-            except (BodyTooLarge, InvalidBody) as error:
-                await send_reply(send, error_reply(error), CLOSE)
-                return
-        reply = self._dispatch(Request(method, target, scope["headers"], body))
-        if not isinstance(reply, Reply):
-            reply = await reply
-        if reply.pieces is not None:
-            # Starlette's own notices when the other side hangs up.
-            response = StreamingResponse(reply.pieces, reply.status)
-            response.raw_headers = reply.headers
-            try:
-                await response(scope, receive, send)
-            finally:
-                await reply.pieces.aclose()
-            return
-        await send_reply(send, reply)
-
-
-async def read_body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body, or a refusal as soon as it is known to be too long."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > 2 * BODY_BYTES:
-            raise BodyTooLarge()
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidBody("The body ended too soon.")
-        piece = message.get("body", b"")
-        size += len(piece)
-        # One that is a little too long is read to its end and thrown away: a client that
-        # is still sending would not hear the answer.
-        if size > 2 * BODY_BYTES:
-            raise BodyTooLarge()
-        if size > BODY_BYTES:
-            pieces.clear()
-        elif piece:
-            pieces.append(piece)
-        if not message.get("more_body", False):
-            break
-    if size > BODY_BYTES:
-        raise BodyTooLarge()
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-async def send_reply(send: Send, reply: Reply, *extra: tuple[bytes, bytes]) -> None:
-    headers = [*reply.headers, *extra] if extra else reply.headers
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

@@ -1,8 +1,8 @@
 """
 Logs: one line of JSON per entry, on standard error.
 
-JSON escapes control characters, so nothing that came over the network can begin a line of
-its own or talk to a terminal. Values never get here; long texts are cut.
+JSON escapes control characters, so text from the network can neither begin a new line nor
+control a terminal. Values are never logged, and long texts are cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName", 
 
 
 class JSONLines(logging.Formatter):
-    """A log record as one line of JSON; what is passed as `extra` becomes fields."""
+    """Formats a log record as one line of JSON, with a field for each item of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -34,12 +34,12 @@ class JSONLines(logging.Formatter):
         )
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)[-LINE_LENGTH:]
-        # Everything beyond ASCII is escaped, and so is DEL: C1 controls steer terminals too.
+        # Everything beyond ASCII is escaped, and so is DEL: C1 codes control terminals too.
         return json.dumps(entry).replace("\x7f", "\\u007f")
 
 
 def bounded(value: Any) -> Any:
-    """A field of an entry: numbers as they are, anything else as text that has an end."""
+    """Return a field of an entry: a number unchanged, anything else as text of limited length."""
     return value if isinstance(value, int | float | None) else str(value)[:LINE_LENGTH]
 
 
@@ -47,7 +47,7 @@ def configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # uvicorn's own lines say nothing at info that the ready line does not.
+    # At info, uvicorn logs nothing that the ready line does not say.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     for name in ("asyncio", "filelock", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,5 +1,5 @@
 """
-What can be set, once, for the command line, the environment and the README.
+The settings, stated once for the command line, the environment and the README.
 
 Each field of `Settings` is one setting: `--data-dir` on the command line is
 `VALUETRACKER_DATA_DIR` in the environment. The flag wins over the variable, the variable
@@ -8,13 +8,21 @@ over the default.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from valuetracker.errors import StartupError
+
 PREFIX = "/api/plugins/valuetracker"
 DEFAULT_PORT = 8420
 DEFAULT_DATA_DIR = Path("./db")
+LARGEST_PORT = 65_535
+# The words that turn a switch on or off in the environment, as on the command line.
+ON = frozenset({"1", "true", "t", "yes", "y", "on"})
+OFF = frozenset({"0", "false", "f", "no", "n", "off"})
 
 
 @dataclass(frozen=True)
@@ -26,10 +34,12 @@ class Setting:
     default: Any
     help: str
     many: bool
-    # Whether it is only read from the environment: command lines can be seen by others.
+    # A secret is read from the environment only: other users of a machine see command lines.
     secret: bool
-    # Another variable that is read where its own is not set.
+    # Another variable that is read if its own is not set.
     also: str = ""
+    # The values it may have, in any case of letters; empty if any text will do.
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -39,6 +49,40 @@ class Setting:
     def variable(self) -> str:
         return "VALUETRACKER_" + self.name.upper()
 
+    @property
+    def largest(self) -> int | None:
+        return LARGEST_PORT if self.name == "port" else None
+
+    def read(self, environment: Mapping[str, str]) -> Any:
+        """Return the value the environment gives, or else the default."""
+        text = environment.get(self.variable) or (self.also and environment.get(self.also))
+        if not text:
+            return self.default
+        if not self.many:
+            return self._parse(text)
+        # Paths may contain blanks.
+        return tuple(self._parse(each) for each in self._split(text) if each)
+
+    def _split(self, text: str) -> list[str]:
+        return text.split(os.pathsep) if self.kind is Path else text.split()
+
+    def _parse(self, text: str) -> Any:
+        if self.choices and text.lower() not in self.choices:
+            raise StartupError(f"{self.variable} must be one of {', '.join(self.choices)}.")
+        if self.choices:
+            return text.lower()
+        if self.kind is bool:
+            if text.lower() not in ON | OFF:
+                raise StartupError(f"{self.variable} must be 1 or 0.")
+            return text.lower() in ON
+        if self.kind is int:
+            if not (text.isascii() and text.isdecimal()):
+                raise StartupError(f"{self.variable} must be a whole number.")
+            if self.largest is not None and int(text) > self.largest:
+                raise StartupError(f"{self.variable} must be {self.largest} at the most.")
+            return int(text)
+        return self.kind(text)
+
 
 def _setting(
     default: Any,
@@ -47,10 +91,11 @@ def _setting(
     many: bool = False,
     secret: bool = False,
     also: str = "",
+    choices: tuple[str, ...] = (),
 ) -> Any:
     return field(
         default=default,
-        # Shown nowhere, neither in a log nor in a traceback.
+        # A secret appears neither in a log nor in a traceback.
         repr=not secret,
         metadata={
             "help": help,
@@ -58,14 +103,23 @@ def _setting(
             "many": many,
             "secret": secret,
             "also": also,
+            "choices": choices,
         },
     )
 
 
 @dataclass(frozen=True)
 class Settings:
+    """The settings of one server; each field is one setting."""
+
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 picks a free one.")
+    http: str = _setting(
+        "fast",
+        "How HTTP is answered: `fast` by the built-in connection, which has deadlines and limits "
+        "of its own; `asgi` by uvicorn through Starlette.",
+        choices=("fast", "asgi"),
+    )
     data_dir: Path = _setting(DEFAULT_DATA_DIR, "Where the databases are kept.", Path)
     database: str = _setting(
         "", "Database URL. Empty means SQLite files in the data directory.", str
@@ -78,7 +132,10 @@ class Settings:
         many=True,
     )
     log_level: str = _setting(
-        "info", "Least serious level to log: debug, info, warning, error.", also="COMFYVN_LOG_LEVEL"
+        "info",
+        "Least serious level to log: debug, info, warning, error.",
+        also="COMFYVN_LOG_LEVEL",
+        choices=("debug", "info", "warning", "error"),
     )
     cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
     open_databases: int = _setting(
@@ -159,6 +216,11 @@ class Settings:
         "", "SillyTavern's data folder, for lorebooks; `data` in its own folder if not said.", str
     )
 
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """Return the settings that the variables `VALUETRACKER_…` give."""
+        return cls(**{each.name: each.read(os.environ) for each in settings_table()})
+
 
 def settings_table() -> list[Setting]:
     return [
@@ -170,6 +232,7 @@ def settings_table() -> list[Setting]:
             each.metadata["many"],
             each.metadata["secret"],
             each.metadata["also"],
+            each.metadata["choices"],
         )
         for each in fields(Settings)
     ]

@@ -6,7 +6,6 @@ import socket
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer
 from tests.support.answers import outcome, refusal
@@ -14,7 +13,6 @@ from valuetracker.errors import (
     BodyTooLarge,
     ExtensionIdRequired,
     InvalidExtensionId,
-    MalformedRequest,
     MethodNotAllowed,
     RouteNotFound,
 )
@@ -38,17 +36,6 @@ def send_raw(server: RunningServer, request: bytes) -> httpx.Response:
 def get(target: bytes, *headers: bytes) -> bytes:
     lines = [b"GET " + target + b" HTTP/1.1", b"host: localhost", b"connection: close", *headers]
     return b"\r\n".join([*lines, b"", b""])
-
-
-@pytest.mark.parametrize("segment", [b"\xff", b"a\xc3", b"\xed\xa0\x80"])
-def test_raw_bytes_that_are_not_utf8_are_refused(
-    shared_server: RunningServer, extension_id: str, segment: bytes
-) -> None:
-    target = PREFIX.encode() + b"/characters/" + segment
-
-    answer = send_raw(shared_server, get(target, b"x-extension-id: " + extension_id.encode()))
-
-    assert outcome(answer) == refusal(MalformedRequest("Invalid HTTP request received."))
 
 
 def test_a_header_of_blanks_is_an_empty_one(shared_server: RunningServer) -> None:
@@ -107,60 +94,6 @@ def test_a_body_announced_as_far_too_large_is_refused_at_once(shared_server: Run
 
     assert outcome(answer) == refusal(BodyTooLarge())
     assert answer.headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"nonsense\r\n\r\n",
-        b"BREW / HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: some\r\n\r\n",
-    ],
-)
-def test_even_what_is_no_http_is_refused_in_the_one_shape(
-    shared_server: RunningServer, request_bytes: bytes
-) -> None:
-    answer = send_raw(shared_server, request_bytes)
-
-    assert answer.status_code == 400
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["cache-control"] == "no-store"
-    assert sorted(answer.json()) == ["code", "details", "error", "hint"]
-
-
-def test_what_follows_an_offered_upgrade_is_not_read_as_a_request(
-    shared_server: RunningServer, extension_id: str
-) -> None:
-    with shared_server.client(extension_id) as client:
-        client.post("/instances", json={"id": "sword", "characterId": "arthur"})
-        body = b'{"key":"edge","value":"smuggled"}'
-        inner = b"\r\n".join(
-            [
-                b"POST " + PREFIX.encode() + b"/instances/sword/data HTTP/1.1",
-                b"host: localhost",
-                b"x-extension-id: " + extension_id.encode(),
-                b"content-length: " + str(len(body)).encode(),
-                b"",
-                body,
-            ]
-        )
-        outer = b"\r\n".join(
-            [
-                b"POST " + PREFIX.encode() + b"/ping HTTP/1.1",
-                b"host: localhost",
-                b"connection: upgrade",
-                b"upgrade: h2c",
-                b"content-length: " + str(len(inner)).encode(),
-                b"",
-                inner,
-            ]
-        )
-
-        answer = send_raw(shared_server, outer)
-
-        expected = MalformedRequest("An upgrade cannot be offered with a body.")
-        assert outcome(answer) == refusal(expected)
-        assert outcome(client.get("/instances/sword/data")) == (200, {})
 
 
 def test_a_plain_request_that_offers_an_upgrade_is_answered(

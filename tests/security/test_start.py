@@ -16,7 +16,7 @@ from tests.conftest import PATIENCE_SECONDS, wait_for
 from tests.security.conftest import NAME
 from tests.security.raw import crowd
 from tests.system.conftest import Program, RunProgram
-from valuetracker.http.server import FILES_BESIDE
+from valuetracker.http.server import OTHER_FILES
 from valuetracker.http.tokens import NAME as TOKENS
 from valuetracker.http.tokens import TokenFile
 from valuetracker.settings import Settings
@@ -240,7 +240,7 @@ def open_files(program: Program) -> int:
 def test_it_asks_for_as_many_open_files_as_it_may_need(run_program: RunProgram) -> None:
     program = run_program("--connections", "2000", under=limited(256, 8_000))
 
-    assert open_files(program) == 2_000 + FILES_BESIDE
+    assert open_files(program) == 2_000 + OTHER_FILES
 
 
 def test_where_files_are_few_connections_leave_some_for_databases(

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,8 +32,14 @@ def free_port() -> int:
 # Starting
 
 
-def test_it_prints_one_line_when_it_is_ready_and_answers_there(run_program: RunProgram) -> None:
-    program = run_program()
+BOTH_WAYS = pytest.mark.parametrize("http", ["fast", "asgi"])
+
+
+@BOTH_WAYS
+def test_it_prints_one_line_when_it_is_ready_and_answers_there(
+    run_program: RunProgram, http: str
+) -> None:
+    program = run_program("--http", http)
 
     assert httpx.get(f"{program.url}/healthz").json()["status"] == "ok"
     assert program.url.startswith("http://127.0.0.1:")
@@ -46,6 +55,7 @@ def test_every_setting_has_a_flag(run_program: RunProgram, tmp_path: Path) -> No
     given = {
         "--host": "127.0.0.1",
         "--port": str(port),
+        "--http": "asgi",
         "--data-dir": str(tmp_path / "elsewhere"),
         "--allow-root": str(root),
         "--log-level": "debug",
@@ -92,6 +102,7 @@ def test_every_setting_has_an_environment_variable(run_program: RunProgram, tmp_
     given = {
         "VALUETRACKER_HOST": "127.0.0.1",
         "VALUETRACKER_PORT": str(port),
+        "VALUETRACKER_HTTP": "asgi",
         "VALUETRACKER_DATA_DIR": str(tmp_path / "elsewhere"),
         "VALUETRACKER_ALLOW_ROOT": os.pathsep.join([str(root), str(tmp_path / "other")]),
         "VALUETRACKER_LOG_LEVEL": "debug",
@@ -180,9 +191,12 @@ def test_everything_it_makes_is_its_owners_alone(run_program: RunProgram) -> Non
 # Stopping
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_it_finishes_what_is_in_flight_and_exits_with_0(run_program: RunProgram, how: int) -> None:
-    program = run_program()
+def test_it_finishes_what_is_in_flight_and_exits_with_0(
+    run_program: RunProgram, how: int, http: str
+) -> None:
+    program = run_program("--http", http)
     program.register("demo")
     answers: list[int] = []
     cut: list[Exception] = []
@@ -220,8 +234,24 @@ def test_it_finishes_what_is_in_flight_and_exits_with_0(run_program: RunProgram,
     assert len(answers) <= kept <= len(answers) + len(cut)
 
 
-def test_a_request_half_sent_is_waited_for(run_program: RunProgram) -> None:
-    program = run_program("--log-level", "debug")
+@BOTH_WAYS
+def test_the_readers_of_a_feed_do_not_delay_the_end(run_program: RunProgram, http: str) -> None:
+    program = run_program("--http", http, "--shutdown-seconds", "3600")
+    program.register("demo")
+
+    with program.client("demo") as client, client.stream("GET", "/events") as answer:
+        pieces = answer.iter_bytes()
+        next(pieces)
+        program.process.send_signal(signal.SIGTERM)
+        assert list(pieces) == []
+
+    assert program.wait() == 0
+    assert program.log == ""
+
+
+@BOTH_WAYS
+def test_a_request_half_sent_is_waited_for(run_program: RunProgram, http: str) -> None:
+    program = run_program("--http", http, "--log-level", "debug")
     program.register("demo")
     host, port = program.url.removeprefix("http://").split(":")
     body = b'{"id":"late"}'
@@ -254,10 +284,13 @@ def accepts(host: str, port: int) -> bool:
 # Not starting
 
 
-def test_a_second_server_exits_with_3_and_names_the_first(run_program: RunProgram) -> None:
+@BOTH_WAYS
+def test_a_second_server_exits_with_3_and_names_the_first(
+    run_program: RunProgram, http: str
+) -> None:
     first = run_program()
 
-    second = run_program(ready=False)
+    second = run_program("--http", http, ready=False)
 
     assert second.wait() == 3
     assert f"pid {first.process.pid}" in second.log
@@ -329,6 +362,37 @@ def test_a_port_in_use_is_an_error_with_a_hint(run_program: RunProgram, tmp_path
     assert program.log.startswith("error: ")
     assert f"127.0.0.1:{port}" in program.log
     assert "\nhint: " in program.log
+
+
+# Under a server of somebody else
+
+STOCK_UVICORN = re.compile(r"Uvicorn running on (http://\S+)")
+
+
+def test_stock_uvicorn_runs_the_factory(tmp_path: Path) -> None:
+    data_dir, log_file = tmp_path / "db", tmp_path / "log"
+    command = [sys.executable, "-m", "uvicorn", "valuetracker:create_app", "--factory"]
+    with log_file.open("w") as log:
+        process = subprocess.Popen(
+            [*command, "--port", "0"],
+            stderr=log,
+            stdout=log,
+            env={**os.environ, "VALUETRACKER_DATA_DIR": str(data_dir)},
+        )
+    try:
+        url = wait_for(lambda: STOCK_UVICORN.search(log_file.read_text()))[1]
+        with httpx.Client(base_url=url + PREFIX, headers={"x-extension-id": "demo"}) as client:
+            assert client.post("/register", json={"extensionId": "demo"}).status_code == 200
+            assert client.post("/characters", json={"id": "arthur"}).status_code == 200
+            assert [each["id"] for each in client.get("/characters").json()] == ["arthur"]
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    finally:
+        process.kill()
+
+    # Closed properly: nothing is left beside the files.
+    assert (data_dir / "demo.db").exists()
+    assert not list(data_dir.glob("*-wal"))
 
 
 # Logs

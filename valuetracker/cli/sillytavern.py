@@ -1,12 +1,11 @@
 """
-`valuetracker sillytavern …`: installing into a SillyTavern, and what is installed there.
+`valuetracker sillytavern …`: installing into a SillyTavern, and the status of an installation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -22,6 +21,7 @@ from valuetracker.bridge.install.conflicts import check_sillytavern
 from valuetracker.bridge.install.status import extension_status
 from valuetracker.bridge.origins import allowed_origin
 from valuetracker.bridge.records import PluginProbe
+from valuetracker.cli.failure import fail
 from valuetracker.errors import ValueTrackerError
 from valuetracker.logging_setup import configure_logging
 from valuetracker.settings import Settings
@@ -35,11 +35,11 @@ PLUGINS_ARE_OFF = (
 
 @click.group()
 def sillytavern() -> None:
-    """Install into a SillyTavern, look at what is installed, and take it out again."""
+    """Install into a SillyTavern, show the status of the installation, and uninstall."""
 
 
-def told(function: Callable[..., None]) -> Callable[..., None]:
-    """A command on a SillyTavern folder; a refusal is told in sentences, and ends it with 1."""
+def folder_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a function a command on a SillyTavern folder; an error ends it with exit code 1."""
 
     @click.argument("path", type=click.Path(path_type=Path))
     @click.option(
@@ -55,24 +55,21 @@ def told(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(folder(str(path)) or Path.cwd(), **given)
         except ValueTrackerError as error:
-            click.echo(f"error: {error.message}", err=True)
-            if error.advice:
-                click.echo(f"hint: {error.advice}", err=True)
-            sys.exit(1)
+            fail(error)
 
     return run
 
 
 @sillytavern.command()
-@told
+@folder_command
 @click.option("--enable-plugins", is_flag=True, help="Also switch server plugins on.")
 @click.option("--force", is_flag=True, help="Also over a newer version.")
 def install(path: Path, enable_plugins: bool, force: bool) -> None:
     """
     Install the plugin and the extension into the SillyTavern at PATH.
 
-    PATH is the folder with server.js. Again, it brings up to date what has changed. The
-    server is run by the Python that runs this. Restart SillyTavern afterwards.
+    PATH is the folder with server.js. Install again to update. The plugin starts the server
+    with the Python that runs this command. Restart SillyTavern afterwards.
     """
     done = installation.install(path, enable_plugins, force)
     sync = done.sync
@@ -86,12 +83,12 @@ def install(path: Path, enable_plugins: bool, force: bool) -> None:
 
 
 @sillytavern.command()
-@told
+@folder_command
 def uninstall(path: Path) -> None:
     """
-    Remove from the SillyTavern at PATH what was installed there.
+    Remove the installed files from the SillyTavern at PATH.
 
-    What was changed since is left, and named; the databases are not touched.
+    Files that were changed since are left there and listed. The databases are not touched.
     """
     done = installation.uninstall(path)
     click.echo(f"Removed {len(done.removed)} files from {path}.")
@@ -102,7 +99,7 @@ def uninstall(path: Path) -> None:
 
 
 @sillytavern.command()
-@told
+@folder_command
 @click.option(
     "--url",
     envvar="VALUETRACKER_ST_BASE_URL",
@@ -112,11 +109,11 @@ def uninstall(path: Path) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(path: Path, url: str, as_json: bool) -> None:
-    """Tell which version comes with this, is installed at PATH, and is running."""
+    """Show the bundled version, the version installed at PATH, and the running version."""
     version = check_sillytavern(path)
     paths = installation.paths_of(path)
     found = extension_status(paths)
-    # Whoever names an address here has configured it.
+    # The address on the command line counts as configured, so it may be fetched.
     settings = Settings(st_base_url=url)
     origin = allowed_origin(url, configuration(settings))
     running = asyncio.run(probe_plugin(origin, settings.st_plugin_base, "", PROBE_SECONDS))
@@ -143,7 +140,7 @@ def status(path: Path, url: str, as_json: bool) -> None:
 
 
 def advice(report: dict[str, Any], running: PluginProbe) -> list[str]:
-    """What a person should know of a report."""
+    """Return sentences on what to do about a report."""
     lines = []
     if report["installed"] and report["needsSync"]:
         lines.append("What is installed differs from what comes with this: install again.")

@@ -1,8 +1,8 @@
 """
 The listening server: sockets, signals, the ready line.
 
-uvicorn does the work; this binds the socket first, so that a taken port is an error of
-ours, and says when requests are answered.
+uvicorn does the work. This module binds the socket first, so that a port in use is an error
+with a hint, and prints a line when the server is ready.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from starlette.applications import Starlette
 
 from valuetracker.errors import PortUnusable, StartupError
 from valuetracker.http.connection import Connection
-from valuetracker.http.limits import LOOK_SECONDS, Wire
+from valuetracker.http.limits import IDLE_SECONDS, LOOK_SECONDS, Wire
 from valuetracker.http.replies import header_block
 from valuetracker.settings import Settings
 
-# New objects between two looks of the collector.
+# New objects between two runs of the garbage collector.
 COLLECT_AFTER = 10_000
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; uvicorn begins to listen on it when the application has started."""
+    """Return a bound socket; uvicorn listens on it once the application has started."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -51,31 +51,31 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def keep_what_is_there() -> None:
+def relax_garbage_collector() -> None:
     """
-    Tell the collector that what was made so far stays, and to look less often.
+    Exempt the objects made so far from garbage collection, and collect less often.
 
-    Requests leave next to nothing that only the collector can free, and at its default it
-    would go through all modules and tables again and again while answering them.
+    Requests leave almost nothing that only the collector can free. With its default it would
+    traverse all modules and tables again and again while requests are answered.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 20, 20)
 
 
-# What files are open for beside connections: databases, their logs, their readers.
-FILES_BESIDE = 1_024
+# Open files beside connections: databases, their logs, their readers.
+OTHER_FILES = 1_024
 
 
 def allow_open_files(wanted: int) -> int:
-    """Ask the system for as many open files; how many connections there is room for then."""
+    """Ask the system for so many open files, and return how many connections that allows."""
     try:
         import resource
     except ImportError:
         # Windows has no such limit.
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = wanted + FILES_BESIDE
+    files = wanted + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < files:
         soft = files if hard == resource.RLIM_INFINITY else min(files, hard)
         with contextlib.suppress(OSError, ValueError):
@@ -83,22 +83,23 @@ def allow_open_files(wanted: int) -> int:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= files:
         return wanted
-    # Whoever is let in must find a file left to be answered from.
-    return min(wanted, max(soft - FILES_BESIDE, soft // 2))
+    # A request on an accepted connection must still be able to open a database.
+    return min(wanted, max(soft - OTHER_FILES, soft // 2))
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready and ends with 0 when told to stop."""
+    """uvicorn's server; it prints a line when it is ready, and exits with 0 on a signal."""
 
     def __init__(self, app: Starlette, settings: Settings, listener: socket.socket) -> None:
+        self._is_fast = settings.http == "fast"
         # uvloop does not exist for Windows; asyncio's own loop is the fallback.
         has_uvloop = importlib.util.find_spec("uvloop") is not None
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop" if has_uvloop else "asyncio",
-                http=Connection,
-                # Headers that say who is behind a proxy are not believed.
+                http=Connection if self._is_fast else "auto",
+                # `X-Forwarded-For` and its like are not trusted.
                 proxy_headers=False,
                 ws="none",
                 lifespan="on",
@@ -106,6 +107,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=settings.shutdown_seconds,
+                # The fast connection ignores these two and has limits of its own.
+                timeout_keep_alive=round(IDLE_SECONDS),
+                limit_concurrency=None if self._is_fast else settings.connections,
             )
         )
         self._app = app
@@ -113,33 +117,38 @@ class Server(uvicorn.Server):
         self._wire.connections = allow_open_files(self._wire.connections)
         self._watch_stdin = settings.watch_stdin
         self._listener = listener
-        self._looked_after: list[Connection] = []
+        self._checked: list[Connection] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
-            keep_what_is_there()
+            relax_garbage_collector()
             if self._watch_stdin:
                 self._stop_when_stdin_ends()
             print(f"Value Tracker listening on {url_of(self._listener)}", flush=True)
 
     async def on_tick(self, counter: int) -> bool:
         should_exit = await super().on_tick(counter)
-        if counter % 10 == 0:
-            self._wire.date = header_block(self.server_state.default_headers)
-        # uvicorn ticks ten times a second; a part of all connections each time, so that nobody
-        # has to wait for all of them to be looked after.
-        parts = round(LOOK_SECONDS * 10)
-        if counter % parts == 0:
-            self._looked_after = cast("list[Connection]", list(self.server_state.connections))
-        now = asyncio.get_running_loop().time()
-        for connection in self._looked_after[counter % parts :: parts]:
-            connection.look_after(now)
+        if self._is_fast:
+            self._tick_connections(counter)
         return should_exit
 
+    def _tick_connections(self, counter: int) -> None:
+        """Refresh the date of the answers, and close connections that are overdue."""
+        if counter % 10 == 0:
+            self._wire.date = header_block(self.server_state.default_headers)
+        # uvicorn ticks ten times a second. Each tick checks a part of all connections, so that
+        # no request has to wait until all of them are checked.
+        parts = round(LOOK_SECONDS * 10)
+        if counter % parts == 0:
+            self._checked = cast("list[Connection]", list(self.server_state.connections))
+        now = asyncio.get_running_loop().time()
+        for connection in self._checked[counter % parts :: parts]:
+            connection.look_after(now)
+
     def _stop_when_stdin_ends(self) -> None:
-        # A thread, because not every system can wait for a pipe on an event loop. Whoever
-        # started us holds the other end: when that process ends, however it ends, so does this.
+        # A thread, because not every system can wait for a pipe on an event loop. The program
+        # that started this one holds the other end: when it ends, however it ends, so does this.
         def read() -> None:
             with contextlib.suppress(OSError, ValueError):
                 while os.read(0, 4096):
@@ -149,21 +158,21 @@ class Server(uvicorn.Server):
         threading.Thread(target=read, name="stdin", daemon=True).start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Readers of the feed would otherwise be waited for, and they never end.
-        self._app.state.end_feeds()
+        # uvicorn waits for all requests, and readers of a feed would never end.
+        self._app.state.end_waiting()
         await super().shutdown(sockets=sockets)
 
     def run_until_stopped(self) -> None:
-        # uvicorn raises the signal again once it has shut down; by then it has been
-        # obeyed, and the exit code is to say so.
+        # uvicorn raises the signal again after it has shut down. The signal has been obeyed
+        # then, and the exit code must be 0.
         for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda *_: None)
         try:
             self.run(sockets=[self._listener])
         except SystemExit:
-            # uvicorn ends the process when the application does not start; why is known
-            # to the application.
+            # uvicorn ends the process if the application does not start; the application
+            # knows why.
             failure: StartupError | None = getattr(self._app.state, "start_failure", None)
             if failure is not None:
                 raise failure from None

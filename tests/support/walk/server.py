@@ -27,14 +27,16 @@ PATIENCE_SECONDS = 60
 REPLY = {"role": "assistant", "content": "Seraphina smiles.", "emotion": "joy"}
 
 
-def take_whole_walk(folder: Path, database: str = "") -> list[Exchange]:
+def take_whole_walk(folder: Path, database: str = "", http: str = "fast") -> list[Exchange]:
     """Take the walk on a new server whose files lie in `folder`."""
-    with serving(folder, database) as (client, stand_ins):
+    with serving(folder, database, http) as (client, stand_ins):
         return take_walk(client, WALK, stand_ins)
 
 
 @contextmanager
-def serving(folder: Path, database: str = "") -> Iterator[tuple[httpx.Client, StandIns]]:
+def serving(
+    folder: Path, database: str = "", http: str = "fast"
+) -> Iterator[tuple[httpx.Client, StandIns]]:
     """Run `valuetracker serve` beside a SillyTavern that has one lorebook, Eldoria."""
     home = folder / "home"
     sillytavern = make_sillytavern(home / "SillyTavern")
@@ -47,7 +49,7 @@ def serving(folder: Path, database: str = "") -> Iterator[tuple[httpx.Client, St
         )
         command = [
             *(sys.executable, "-m", "valuetracker", "serve", "--port", "0"),
-            *("--data-dir", str(home / "db"), "--log-level", "error"),
+            *("--data-dir", str(home / "db"), "--log-level", "error", "--http", http),
             *("--st-root", str(sillytavern), "--st-base-url", upstream.url),
             *(("--database", database) if database else ()),
         ]
