@@ -48,7 +48,7 @@ class Field:
 
 # The parameter of reads that can read the past, and the errors they then raise.
 AT_FIELD = Field(
-    "at", AT, "As it was at this revision (digits) or time (ISO 8601).", required=False
+    "at", AT, "The state at this revision (digits) or time (ISO 8601).", required=False
 )
 PAST: tuple[type[ValueTrackerError], ...] = (InvalidAt, RevisionUnknown, Compacted)
 
