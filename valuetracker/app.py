@@ -26,7 +26,7 @@ from valuetracker.http.asgi import ASGIAdapter, EndpointRouter
 from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
 from valuetracker.http.gate import Gate
-from valuetracker.http.limits import Wire
+from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply
 from valuetracker.http.router import Router
 from valuetracker.http.tokens import TokenFile
@@ -118,7 +118,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.dispatcher = dispatcher
     app.state.capacity = capacity
     app.state.end_waiting = end_waiting
-    app.state.wire = Wire(settings.connections, settings.body_memory_mb * MEGABYTE)
+    app.state.shared = SharedState(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app
 
 

@@ -31,7 +31,7 @@ from tests.security.raw import (
 )
 from valuetracker.http import limits
 from valuetracker.http.body_budget import BodyBudget, Reservation
-from valuetracker.http.limits import Wire
+from valuetracker.http.limits import SharedState
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
 CHUNKED = b"transfer-encoding: chunked"
@@ -42,7 +42,7 @@ SOON = 1.0
 def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every deadline far away, so that a test brings near the one it is about."""
     for name in vars(limits):
-        if name.endswith("_SECONDS") and name != "LOOK_SECONDS":
+        if name.endswith("_SECONDS") and name != "CHECK_SECONDS":
             monkeypatch.setattr(limits, name, 1_000.0)
     return monkeypatch
 
@@ -55,8 +55,8 @@ def own(tmp_path: Path) -> Iterator[RunningServer]:
         yield server
 
 
-def shared(server: RunningServer) -> Wire:
-    found: Wire = server.app.state.wire
+def shared(server: RunningServer) -> SharedState:
+    found: SharedState = server.app.state.shared
     return found
 
 

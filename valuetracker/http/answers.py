@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from valuetracker.http import limits
 from valuetracker.http.body_budget import Reservation
 from valuetracker.http.flow_control import FlowControl
-from valuetracker.http.limits import Wire
+from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply, Request
 from valuetracker.runtime.capacity import Capacity
 
@@ -53,9 +53,9 @@ class Answers:
         "_on_all_sent",
         "_on_stream",
         "_queue",
+        "_shared",
         "_tasks",
         "_transport",
-        "_wire",
         "current",
         "is_last",
     )
@@ -70,7 +70,7 @@ class Answers:
     ) -> None:
         self._dispatch: Callable[[Request], Reply | Coroutine[Any, Any, Reply]]
         self._dispatch = app_state.dispatcher.dispatch
-        self._wire: Wire = app_state.wire
+        self._shared: SharedState = app_state.shared
         self._capacity: Capacity = app_state.capacity
         self._tasks = server_state.tasks
         self._flow = flow
@@ -138,9 +138,9 @@ class Answers:
         keep_alive = keep_alive and not self.is_last
         end = b"\r\n" if keep_alive else CLOSE + b"\r\n"
         if len(reply.body) <= limits.COPIED_BYTES:
-            transport.write(b"%b%b%b%b" % (reply.head, self._wire.date, end, reply.body))
+            transport.write(b"%b%b%b%b" % (reply.head, self._shared.date, end, reply.body))
         else:
-            transport.write(b"%b%b%b" % (reply.head, self._wire.date, end))
+            transport.write(b"%b%b%b" % (reply.head, self._shared.date, end))
             transport.write(reply.body)
         if not keep_alive:
             transport.close()
@@ -161,7 +161,7 @@ class Answers:
                 return
             # The end of the connection ends the stream. So a piece that goes to all readers of
             # a feed needs no frame of its own for each of them.
-            transport.write(b"%b%b%b\r\n" % (reply.head, self._wire.date, CLOSE))
+            transport.write(b"%b%b%b\r\n" % (reply.head, self._shared.date, CLOSE))
             async for piece in pieces:
                 transport.write(piece)
                 if self._flow.stalled_since is not None:
@@ -175,7 +175,7 @@ class Answers:
 
     def refuse(self, reply: Reply) -> None:
         """Send the last answer of the connection and close the sending side."""
-        self._transport.write(b"%b%b%b\r\n%b" % (reply.head, self._wire.date, CLOSE, reply.body))
+        self._transport.write(b"%b%b%b\r\n%b" % (reply.head, self._shared.date, CLOSE, reply.body))
         if self._transport.can_write_eof():
             self._transport.write_eof()
 

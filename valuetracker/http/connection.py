@@ -41,7 +41,7 @@ from valuetracker.http import limits
 from valuetracker.http.answers import Answers
 from valuetracker.http.flow_control import FlowControl
 from valuetracker.http.incoming import IncomingRequest
-from valuetracker.http.limits import Wire
+from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply, error_reply
 from valuetracker.http.request_log import unexpected_failure
 from valuetracker.values import BODY_BYTES
@@ -80,9 +80,9 @@ class Connection(asyncio.Protocol):
         "_phase_bytes",
         "_refusal",
         "_server_state",
+        "_shared",
         "_transport",
         "_upgrade_offered",
-        "_wire",
     )
 
     _answers: Answers
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         # Starlette's state, as `create_app` has filled it; uvicorn's own is for ASGI.
         self._app_state = cast(Any, config.app).state
         self._server_state = server_state
-        self._wire: Wire = self._app_state.wire
+        self._shared: SharedState = self._app_state.shared
         self._loop = _loop or asyncio.get_event_loop()
         self._parser = httptools.HttpRequestParser(self)
         # A client may send more after it has asked for the connection to be closed. That is
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
         self._phase_began = self._loop.time()
         connections = cast("set[Any]", self._server_state.connections)
         connections.add(self)
-        too_many = len(connections) - self._wire.connections
+        too_many = len(connections) - self._shared.connections
         if too_many > limits.REFUSED_CONNECTIONS:
             self._transport.abort()
         elif too_many > 0:
@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._flow.resume_writing()
 
-    def look_after(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """End the connection if its client has taken too long."""
         phase = self._phase
         waited = now - self._phase_began
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
                 self._end_slow_headers()
         elif phase is BODY:
             incoming = self._incoming
-            is_crowded = incoming.reservation is not None and self._wire.budget.is_awaited
+            is_crowded = incoming.reservation is not None and self._shared.budget.is_awaited
             if waited > limits.body_seconds(len(incoming.body), is_crowded):
                 self._refuse(RequestTimeout())
         elif phase is IDLE:
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
         if size > limits.SMALL_BODY_BYTES:
             # A client that would be refused anyway gets no budget.
             self._app_state.dispatcher.admit(incoming.headers)
-            incoming.reservation = self._wire.budget.reserve(size, self._continue_body)
+            incoming.reservation = self._shared.budget.reserve(size, self._continue_body)
             if not incoming.reservation.is_granted:
                 self._phase = BUDGET
                 self._flow.pause_reading()

@@ -45,7 +45,7 @@ QUEUED_REQUESTS = 64
 # Connections beyond the limit that receive a refusal; further ones are closed at once.
 REFUSED_CONNECTIONS = 256
 # How often each connection is asked whether it is overdue.
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 
 def body_seconds(received: int, is_crowded: bool) -> float:
@@ -64,7 +64,7 @@ def chunk_overhead(received: int) -> int:
     return HEADER_BYTES + CHUNK_OVERHEAD_PER_BYTE * received
 
 
-class Wire:
+class SharedState:
     """The state that all connections of one server share."""
 
     def __init__(self, connections: int, body_bytes: int) -> None:

@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 
 from valuetracker.errors import PortUnusable, StartupError
 from valuetracker.http.connection import Connection
-from valuetracker.http.limits import IDLE_SECONDS, LOOK_SECONDS, Wire
+from valuetracker.http.limits import CHECK_SECONDS, IDLE_SECONDS, SharedState
 from valuetracker.http.replies import header_block
 from valuetracker.settings import Settings
 
@@ -113,8 +113,8 @@ class Server(uvicorn.Server):
             )
         )
         self._app = app
-        self._wire: Wire = app.state.wire
-        self._wire.connections = allow_open_files(self._wire.connections)
+        self._shared: SharedState = app.state.shared
+        self._shared.connections = allow_open_files(self._shared.connections)
         self._watch_stdin = settings.watch_stdin
         self._listener = listener
         self._checked: list[Connection] = []
@@ -136,15 +136,15 @@ class Server(uvicorn.Server):
     def _tick_connections(self, counter: int) -> None:
         """Refresh the date of the answers, and close connections that are overdue."""
         if counter % 10 == 0:
-            self._wire.date = header_block(self.server_state.default_headers)
+            self._shared.date = header_block(self.server_state.default_headers)
         # uvicorn ticks ten times a second. Each tick checks a part of all connections, so that
         # no request has to wait until all of them are checked.
-        parts = round(LOOK_SECONDS * 10)
+        parts = round(CHECK_SECONDS * 10)
         if counter % parts == 0:
             self._checked = cast("list[Connection]", list(self.server_state.connections))
         now = asyncio.get_running_loop().time()
         for connection in self._checked[counter % parts :: parts]:
-            connection.look_after(now)
+            connection.check_deadlines(now)
 
     def _stop_when_stdin_ends(self) -> None:
         # A thread, because not every system can wait for a pipe on an event loop. The program
