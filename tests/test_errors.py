@@ -109,6 +109,7 @@ CODES = {
     "DatabaseUnavailable": (503, "database_unavailable"),
     "DatabaseDamaged": (503, "database_damaged"),
     "DatabaseTooNew": (503, "database_too_new"),
+    "DatabaseTooOld": (503, "database_too_old"),
     "StorageFull": (507, "storage_full"),
 }
 
