@@ -24,11 +24,12 @@ from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import BatchAnswer
 from valuetracker.store import batch
 from valuetracker.store.tx.context import Anchor
+from valuetracker.store.tx.jobs import Written
 
 OPERATIONS_PER_BATCH = 1_000
 
 
-async def run_batch(call: Call) -> Any:
+async def run_batch(call: Call) -> Written:
     """
     Run up to 1,000 operations on any instances as one revision, completely or not at all.
 

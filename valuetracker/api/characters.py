@@ -15,15 +15,17 @@ from valuetracker.http.call import Call
 from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
 from valuetracker.http.kinds import CHARACTER_ID, NAME
 from valuetracker.records import Character, FullCharacter, Success
+from valuetracker.runtime.extension import Read
 from valuetracker.store import characters
+from valuetracker.store.tx.jobs import Written
 
 
-async def list_characters(call: Call) -> Any:
+async def list_characters(call: Call) -> Read[Any]:
     """List all characters in order of creation."""
     return await call.read(characters.list_characters)
 
 
-async def get_character(call: Call) -> Any:
+async def get_character(call: Call) -> Read[Any]:
     """
     Read a character with all its instances and their values.
 
@@ -32,7 +34,7 @@ async def get_character(call: Call) -> Any:
     return await call.read(characters.get_character, call.path["character"], call.query.get("at"))
 
 
-async def put_character(call: Call) -> Any:
+async def put_character(call: Call) -> Written:
     """
     Create a character, or rename it.
 
@@ -41,7 +43,7 @@ async def put_character(call: Call) -> Any:
     return await call.write(characters.put_character, call.body["id"], call.body.get("name"))
 
 
-async def delete_character(call: Call) -> Any:
+async def delete_character(call: Call) -> Written:
     """Delete a character with its instances and their values."""
     return await call.write(characters.delete_character, call.path["character"])
 

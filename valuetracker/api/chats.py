@@ -39,21 +39,23 @@ from valuetracker.records import (
     Restored,
     Success,
 )
+from valuetracker.runtime.extension import Read
 from valuetracker.store import batch, chat_state, chats, history, restore
+from valuetracker.store.tx.jobs import Written
 from valuetracker.values import canonical
 
 
-async def list_chats(call: Call) -> Any:
+async def list_chats(call: Call) -> Read[Any]:
     """List the chats that are not archived, in order of creation."""
     return await call.read(chats.list_chats)
 
 
-async def find_chat(call: Call) -> Any:
+async def find_chat(call: Call) -> Read[Any]:
     """Read the record of a chat; the answer is null for an unknown chat."""
     return await call.read(chats.find_chat, call.path["chat"])
 
 
-async def open_chat(call: Call) -> Any:
+async def open_chat(call: Call) -> Written:
     """
     Open a chat: load everything it holds and begin a session.
 
@@ -75,7 +77,7 @@ async def open_chat(call: Call) -> Any:
     return await call.write(chats.open_chat, call.path["chat"], opening)
 
 
-async def get_state(call: Call) -> Any:
+async def get_state(call: Call) -> Read[Any]:
     """
     Read everything that a chat holds, in the form of `open`.
 
@@ -85,7 +87,7 @@ async def get_state(call: Call) -> Any:
     return await call.read(chat_state.get_state, call.path["chat"], call.query.get("at"))
 
 
-async def run_chat_batch(call: Call) -> Any:
+async def run_chat_batch(call: Call) -> Written:
     """
     Run up to 1,000 operations on a chat and its instances as one revision.
 
@@ -96,7 +98,7 @@ async def run_chat_batch(call: Call) -> Any:
     return await call.write(batch.run_chat_batch, call.path["chat"], call.body["operations"])
 
 
-async def reconcile(call: Call) -> Any:
+async def reconcile(call: Call) -> Written:
     """
     Tell the server which messages of a chat are visible, oldest first, each with its swipe.
 
@@ -115,12 +117,12 @@ async def reconcile(call: Call) -> Any:
     )
 
 
-async def rename_chat(call: Call) -> Any:
+async def rename_chat(call: Call) -> Written:
     """Rename a chat; the old id still finds it."""
     return await call.write(chats.rename_chat, call.path["chat"], call.body["chatId"])
 
 
-async def delete_chat(call: Call) -> Any:
+async def delete_chat(call: Call) -> Written:
     """
     Archive a chat, or purge it.
 
@@ -132,7 +134,7 @@ async def delete_chat(call: Call) -> Any:
     return await call.write(chats.delete_chat, call.path["chat"], purge)
 
 
-async def list_chat_history(call: Call) -> Any:
+async def list_chat_history(call: Call) -> Read[Any]:
     """
     List the changes of a chat and its instances, newest first.
 
@@ -142,14 +144,14 @@ async def list_chat_history(call: Call) -> Any:
     return await call.read(history.list_chat_history, call.path["chat"], read_page(call))
 
 
-async def diff_chat(call: Call) -> Any:
+async def diff_chat(call: Call) -> Read[Any]:
     """List the differences of a chat and its instances between two revisions or times."""
     return await call.read(
         history.diff_chat, call.path["chat"], call.query["from"], call.query.get("to")
     )
 
 
-async def restore_chat(call: Call) -> Any:
+async def restore_chat(call: Call) -> Written:
     """
     Restore a chat, with everything it holds, to its state at a revision.
 

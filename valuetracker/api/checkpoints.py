@@ -39,7 +39,9 @@ from valuetracker.records import (
     Validation,
 )
 from valuetracker.records import CheckpointWaiting as WaitingRecord
+from valuetracker.runtime.extension import Read
 from valuetracker.store import branches, checkpoints
+from valuetracker.store.tx.jobs import Written
 
 
 async def create_checkpoint(call: Call) -> Any:
@@ -57,7 +59,7 @@ async def create_checkpoint(call: Call) -> Any:
     expects the name of the copy. `lorebook` and `whenReady` cannot be combined.
     """
     body = call.body
-    wish = checkpoints.Wish(
+    wanted = checkpoints.CheckpointRequest(
         body.get("name"),
         body.get("messageId"),
         body.get("expect"),
@@ -65,33 +67,33 @@ async def create_checkpoint(call: Call) -> Any:
         body.get("whenReady", False),
     )
     if body.get("lorebook") is not None:
-        return await create_with_lorebook(call, wish, body["lorebook"])
-    return await call.write(checkpoints.create_checkpoint, call.path["chat"], wish)
+        return await create_with_lorebook(call, wanted, body["lorebook"])
+    return await call.write(checkpoints.create_checkpoint, call.path["chat"], wanted)
 
 
-async def list_checkpoints(call: Call) -> Any:
+async def list_checkpoints(call: Call) -> Read[Any]:
     """List the checkpoints of a chat, oldest first."""
     return await call.read(checkpoints.list_checkpoints, call.path["chat"])
 
 
-async def get_checkpoint(call: Call) -> Any:
+async def get_checkpoint(call: Call) -> Read[Any]:
     """Read a checkpoint with the state it records."""
     return await call.read(checkpoints.get_checkpoint, call.path["chat"], call.path["checkpoint"])
 
 
-async def delete_checkpoint(call: Call) -> Any:
+async def delete_checkpoint(call: Call) -> Written:
     """Delete a checkpoint; the state that it names stays in the log."""
     return await call.write(
         checkpoints.delete_checkpoint, call.path["chat"], call.path["checkpoint"]
     )
 
 
-async def diff_checkpoint(call: Call) -> Any:
+async def diff_checkpoint(call: Call) -> Read[Any]:
     """List the differences between a checkpoint and the current state."""
     return await call.read(checkpoints.diff_checkpoint, call.path["chat"], call.path["checkpoint"])
 
 
-async def validate_checkpoint(call: Call) -> Any:
+async def validate_checkpoint(call: Call) -> Written:
     """
     Compute the state of a checkpoint from the log again, and compare it with the record.
 
@@ -106,7 +108,7 @@ async def validate_checkpoint(call: Call) -> Any:
     )
 
 
-async def restore_checkpoint(call: Call) -> Any:
+async def restore_checkpoint(call: Call) -> Written:
     """
     Restore a chat to the state of a checkpoint.
 
@@ -122,7 +124,7 @@ async def restore_checkpoint(call: Call) -> Any:
     )
 
 
-async def branch_chat(call: Call) -> Any:
+async def branch_chat(call: Call) -> Written:
     """
     Create a branch: a chat that begins with the state of this chat.
 
@@ -135,7 +137,7 @@ async def branch_chat(call: Call) -> Any:
     return await call.write(branches.branch_chat, call.path["chat"], call.body["chatId"], start)
 
 
-async def get_lineage(call: Call) -> Any:
+async def get_lineage(call: Call) -> Read[Any]:
     """List the ancestors of a chat, nearest first, and its branches."""
     return await call.read(branches.get_lineage, call.path["chat"])
 

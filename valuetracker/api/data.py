@@ -25,9 +25,11 @@ from valuetracker.http.call import Call
 from valuetracker.http.endpoint import AT_FIELD, PAST, AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.runtime.extension import Read
 from valuetracker.store import data
 from valuetracker.store.json_patch import PATCH_OPERATIONS
 from valuetracker.store.rows.spaces import Address, chat, instance
+from valuetracker.store.tx.jobs import Written
 
 
 def _target(call: Call) -> Address:
@@ -36,7 +38,7 @@ def _target(call: Call) -> Address:
     return instance(instance_id) if instance_id is not None else chat(call.path["chat"])
 
 
-async def list_values(call: Call) -> Any:
+async def list_values(call: Call) -> Read[Any]:
     """
     Read all values of an instance, or of a chat.
 
@@ -47,7 +49,7 @@ async def list_values(call: Call) -> Any:
     return await call.read(data.list_values, _target(call), call.query.get("at"))
 
 
-async def find_value(call: Call) -> Any:
+async def find_value(call: Call) -> Read[Any]:
     """
     Read one key, as an object with that key; the object is empty if the key is absent.
 
@@ -56,22 +58,22 @@ async def find_value(call: Call) -> Any:
     return await call.read(data.find_value, _target(call), call.path["key"], call.query.get("at"))
 
 
-async def set_value(call: Call) -> Any:
+async def set_value(call: Call) -> Written:
     """Set one key."""
     return await call.write(data.set_value, _target(call), call.body["key"], call.body["value"])
 
 
-async def remove_value(call: Call) -> Any:
+async def remove_value(call: Call) -> Written:
     """Remove one key."""
     return await call.write(data.remove_value, _target(call), call.path["key"])
 
 
-async def clear_values(call: Call) -> Any:
+async def clear_values(call: Call) -> Written:
     """Remove all keys of an instance, or of a chat."""
     return await call.write(data.clear_values, _target(call))
 
 
-async def override_values(call: Call) -> Any:
+async def override_values(call: Call) -> Written:
     """
     Replace all values of an instance, or of a chat, with those in the body.
 
@@ -80,7 +82,7 @@ async def override_values(call: Call) -> Any:
     return await call.write(data.override_values, _target(call), call.values)
 
 
-async def merge_values(call: Call) -> Any:
+async def merge_values(call: Call) -> Written:
     """
     Set each key of the body, and keep all other keys.
 
@@ -90,12 +92,12 @@ async def merge_values(call: Call) -> Any:
     return await call.write(data.merge_values, _target(call), call.values)
 
 
-async def remove_values(call: Call) -> Any:
+async def remove_values(call: Call) -> Written:
     """Remove the named keys, and count those that existed."""
     return await call.write(data.remove_values, _target(call), call.body["keys"])
 
 
-async def patch_values(call: Call) -> Any:
+async def patch_values(call: Call) -> Written:
     """
     Change values with a patch, completely or not at all, and answer all values.
 

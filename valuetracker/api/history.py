@@ -19,10 +19,12 @@ from valuetracker.http.call import Call
 from valuetracker.http.endpoint import PAST, Endpoint, Field
 from valuetracker.http.kinds import AT, CURSOR, KEY, PAGE_SIZE, REVISION, Kind, choice_kind
 from valuetracker.records import Compaction, Difference, History, Restored
+from valuetracker.runtime.extension import Read
 from valuetracker.store import compaction, history, restore
+from valuetracker.store.tx.jobs import Written
 
 
-async def list_history(call: Call) -> Any:
+async def list_history(call: Call) -> Read[Any]:
     """
     List the changes of an instance, or of one of its keys, newest first.
 
@@ -47,7 +49,7 @@ def read_page(call: Call) -> history.Page:
     )
 
 
-async def diff_instance(call: Call) -> Any:
+async def diff_instance(call: Call) -> Read[Any]:
     """
     List the keys of an instance that differ between two revisions or times.
 
@@ -58,7 +60,7 @@ async def diff_instance(call: Call) -> Any:
     )
 
 
-async def restore_instance(call: Call) -> Any:
+async def restore_instance(call: Call) -> Written:
     """
     Restore an instance and its values to their state at a revision.
 
@@ -81,7 +83,7 @@ async def restore_character(call: Call) -> Any:
     )
 
 
-async def compact(call: Call) -> Any:
+async def compact(call: Call) -> Written:
     """
     Fold the old part of the log: keep the state at its end, and remove the changes before.
 

@@ -16,10 +16,12 @@ from valuetracker.http.call import Call
 from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
 from valuetracker.http.kinds import CHARACTER_ID, CHAT_ID, INSTANCE_ID, NAME
 from valuetracker.records import Deleted, FullInstance, Instance, Success
+from valuetracker.runtime.extension import Read
 from valuetracker.store import instances
+from valuetracker.store.tx.jobs import Written
 
 
-async def list_instances(call: Call) -> Any:
+async def list_instances(call: Call) -> Read[Any]:
     """
     List all instances, or those of a character, of a chat, or of both.
 
@@ -30,17 +32,17 @@ async def list_instances(call: Call) -> Any:
     )
 
 
-async def list_instances_of(call: Call) -> Any:
+async def list_instances_of(call: Call) -> Read[Any]:
     """List the instances of a character; the list is empty for an unknown character."""
     return await call.read(instances.list_instances, call.path["character"])
 
 
-async def delete_instances_of(call: Call) -> Any:
+async def delete_instances_of(call: Call) -> Written:
     """Delete all instances of a character with their values, and keep the character."""
     return await call.write(instances.delete_instances_of, call.path["character"])
 
 
-async def put_instance(call: Call) -> Any:
+async def put_instance(call: Call) -> Written:
     """
     Create an instance, or change its name, character or chat.
 
@@ -57,7 +59,7 @@ async def put_instance(call: Call) -> Any:
     )
 
 
-async def get_instance(call: Call) -> Any:
+async def get_instance(call: Call) -> Read[Any]:
     """
     Read an instance with its values.
 
@@ -66,7 +68,7 @@ async def get_instance(call: Call) -> Any:
     return await call.read(instances.get_instance, call.path["instance"], call.query.get("at"))
 
 
-async def delete_instance(call: Call) -> Any:
+async def delete_instance(call: Call) -> Written:
     """Delete an instance with its values."""
     return await call.write(instances.delete_instance, call.path["instance"])
 

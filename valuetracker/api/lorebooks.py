@@ -50,28 +50,28 @@ async def clone_lorebook(call: Call) -> LorebookClone:
     return await asyncio.to_thread(clone_world, configured(call), user_of(call), clone)
 
 
-async def create_with_lorebook(call: Call, wish: checkpoints.Wish, clone: CloneRequest) -> Written:
+async def create_with_lorebook(
+    call: Call, wanted: checkpoints.CheckpointRequest, clone: CloneRequest
+) -> Written:
     """
     Copy the lorebook, then create the checkpoint: no checkpoint exists without its copy.
 
     A repeated request gets the first answer and makes no second copy.
     """
-    if wish.when_ready:
+    if wanted.when_ready:
         raise InvalidBody("`lorebook` cannot be copied later: leave `whenReady` out.")
     if not (call.caller.admin or call.caller.is_bridge):
         raise AdminRequired("Only an admin, or a user of SillyTavern, may have lorebooks copied.")
     config, user = configured(call), user_of(call)
-    answered = await call.read(was_answered, call.context.idempotency_key)
-    call.reading = None
-    if answered:
-        return await call.write(checkpoints.create_checkpoint, call.path["chat"], wish)
+    if (await call.read(was_answered, call.context.idempotency_key)).result:
+        return await call.write(checkpoints.create_checkpoint, call.path["chat"], wanted)
     copy = await asyncio.to_thread(clone_world, config, user, clone)
-    expect = orjson.loads(wish.expect) if wish.expect is not None else {}
+    expect = orjson.loads(wanted.expect) if wanted.expect is not None else {}
     expect.setdefault("lorebook", copy["name"])
     record = {name: copy[name] for name in ("source", "name", "entries", "warnings")}
-    wish = replace(wish, expect=canonical(expect), lorebook=orjson.dumps(record).decode())
+    wanted = replace(wanted, expect=canonical(expect), lorebook=orjson.dumps(record).decode())
     try:
-        written = await call.write(checkpoints.create_checkpoint, call.path["chat"], wish)
+        written = await call.write(checkpoints.create_checkpoint, call.path["chat"], wanted)
     except ValueTrackerError as error:
         # After a failure of the database, the checkpoint may exist: keep its copy.
         if error.status < 500:

@@ -22,15 +22,17 @@ from valuetracker.http.endpoint import Endpoint, Field
 from valuetracker.http.kinds import OBJECT, TEXT, Kind, choice_kind
 from valuetracker.names import ID_LENGTH, check_id
 from valuetracker.records import Cleanup, Operation
+from valuetracker.runtime.extension import Read
 from valuetracker.store import operations
 from valuetracker.store.operations import DAY_MS
 from valuetracker.store.rows.operations import STATUSES
+from valuetracker.store.tx.jobs import Written
 
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_AGE_MS = 3650 * DAY_MS
 
 
-async def add_operation(call: Call) -> Any:
+async def add_operation(call: Call) -> Written:
     """Add an operation to the queue of a chat."""
     body = call.body
     return await call.write(
@@ -43,17 +45,17 @@ async def add_operation(call: Call) -> Any:
     )
 
 
-async def list_operations(call: Call) -> Any:
+async def list_operations(call: Call) -> Read[Any]:
     """List the operations of a chat, oldest first."""
     return await call.read(operations.list_operations, call.path["chat"], call.query.get("status"))
 
 
-async def get_operation(call: Call) -> Any:
+async def get_operation(call: Call) -> Read[Any]:
     """Read an operation; it is pending again if its lease has run out."""
     return await call.read(operations.get_operation, call.path["chat"], call.path["operation"])
 
 
-async def update_operation(call: Call) -> Any:
+async def update_operation(call: Call) -> Written:
     """
     Change the status, the stage or the data of an operation that has not ended.
 
@@ -71,7 +73,7 @@ async def update_operation(call: Call) -> Any:
     )
 
 
-async def claim_operation(call: Call) -> Any:
+async def claim_operation(call: Call) -> Written:
     """
     Claim the next pending operation: the oldest one of the highest priority.
 
@@ -104,7 +106,7 @@ async def _end(call: Call, status: str, claim: str | None) -> Any:
     )
 
 
-async def clean_up(call: Call) -> Any:
+async def clean_up(call: Call) -> Written:
     """
     Remove active operations that have not been updated for some time; defaults to a day.
 

@@ -33,7 +33,9 @@ from valuetracker.records import (
     Version,
     VersionRemoved,
 )
+from valuetracker.runtime.extension import Read
 from valuetracker.store import processed, series
+from valuetracker.store.tx.jobs import Written
 
 IDS_PER_CLAIM = 10_000
 LONGEST_LEASE_MS = 7 * 24 * 60 * 60 * 1000
@@ -41,7 +43,7 @@ LONGEST_LEASE_MS = 7 * 24 * 60 * 60 * 1000
 RESERVED = ("version", "createdAt")
 
 
-async def add_version(call: Call) -> Any:
+async def add_version(call: Call) -> Written:
     """
     Add a version to a series of a chat, and make it the current version.
 
@@ -59,41 +61,41 @@ async def add_version(call: Call) -> Any:
     )
 
 
-async def get_series(call: Call) -> Any:
+async def get_series(call: Call) -> Read[Any]:
     """Read all versions of a series; the list is empty for an unknown series."""
     return await call.read(series.get_series, call.path["chat"], call.path["series"])
 
 
-async def get_version(call: Call) -> Any:
+async def get_version(call: Call) -> Read[Any]:
     """Read one version of a series."""
     version = _version(call)
     return await call.read(series.get_version, call.path["chat"], call.path["series"], version)
 
 
-async def get_current_version(call: Call) -> Any:
+async def get_current_version(call: Call) -> Read[Any]:
     """Read the current version: the last one added or chosen, or else the newest one."""
     return await call.read(series.get_version, call.path["chat"], call.path["series"], None)
 
 
-async def choose_version(call: Call) -> Any:
+async def choose_version(call: Call) -> Written:
     """Make a version the current one."""
     return await call.write(
         series.choose_version, call.path["chat"], call.path["series"], call.body["version"]
     )
 
 
-async def remove_version(call: Call) -> Any:
+async def remove_version(call: Call) -> Written:
     """Remove a version; if it was current, the newest remaining version becomes current."""
     version = _version(call)
     return await call.write(series.remove_version, call.path["chat"], call.path["series"], version)
 
 
-async def clear_series(call: Call) -> Any:
+async def clear_series(call: Call) -> Written:
     """Remove all versions of a series; new versions get higher numbers."""
     return await call.write(series.clear_series, call.path["chat"], call.path["series"])
 
 
-async def claim(call: Call) -> Any:
+async def claim(call: Call) -> Written:
     """
     Claim ids to process: the caller gets the `new` ones; the `seen` ones are taken.
 
@@ -109,26 +111,26 @@ async def claim(call: Call) -> Any:
     )
 
 
-async def list_processed(call: Call) -> Any:
+async def list_processed(call: Call) -> Read[Any]:
     """List the processed ids of a set, without claims that are not confirmed."""
     return await call.read(processed.list_processed, call.path["chat"], call.path["set"])
 
 
-async def is_processed(call: Call) -> Any:
+async def is_processed(call: Call) -> Read[Any]:
     """Read if an id has been processed."""
     return await call.read(
         processed.is_processed, call.path["chat"], call.path["set"], call.path["id"]
     )
 
 
-async def mark_processed(call: Call) -> Any:
+async def mark_processed(call: Call) -> Written:
     """Mark an id as processed, or confirm a claim; `already` tells if it was processed."""
     return await call.write(
         processed.mark_processed, call.path["chat"], call.path["set"], call.path["id"]
     )
 
 
-async def forget_processed(call: Call) -> Any:
+async def forget_processed(call: Call) -> Written:
     """Remove an id, so that it is neither processed nor claimed."""
     return await call.write(
         processed.forget_processed, call.path["chat"], call.path["set"], call.path["id"]

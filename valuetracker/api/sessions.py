@@ -201,9 +201,8 @@ async def _enter(call: Call, named: str | None) -> None:
 
 
 async def _values_of(call: Call, chat_id: str) -> dict[str, Any]:
-    values: dict[str, Any] = await call.read(data.list_values, chat(chat_id))
-    # The answer holds more than these values, so it gets no ETag and is not cached.
-    call.reading = None
+    read = await call.read(data.list_values, chat(chat_id))
+    values: dict[str, Any] = read.result
     return values
 
 

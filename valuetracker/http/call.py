@@ -14,7 +14,7 @@ from typing import Any
 
 from valuetracker.bridge.prompts import PromptBoard
 from valuetracker.http.gate import Caller
-from valuetracker.runtime.extension import Extension, Reading
+from valuetracker.runtime.extension import Read
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.feed import FeedStream
 from valuetracker.runtime.users import Users
@@ -67,7 +67,6 @@ class Call:
         "media_type",
         "path",
         "query",
-        "reading",
         "service",
         "status",
         "values",
@@ -98,19 +97,15 @@ class Call:
         self.context: Context = NO_CONTEXT
         self.status = 200
         self.last_event_id: bytes | None = None
-        # What `read` has read: for the headers of the answer, and for the answer cache.
-        self.reading: tuple[Extension, Reading[Any]] | None = None
 
-    async def read(self, verb: Verb, *arguments: Any) -> Any:
+    async def read(self, verb: Verb, *arguments: Any) -> Read[Any]:
         """Run a reading verb on a database connection that cannot write."""
         extensions = self.extensions
         extension = await extensions.acquire(self.extension_id)
         try:
-            reading = await extension.read(verb, *arguments)
+            return await extension.read(verb, *arguments)
         finally:
             extensions.release(extension)
-        self.reading = (extension, reading)
-        return reading.result
 
     async def write(self, verb: Verb, *arguments: Any) -> Written:
         """Run a writing verb; its changes are durable when this returns."""

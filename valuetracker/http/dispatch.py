@@ -51,6 +51,7 @@ from valuetracker.http.request_parsing import (
 from valuetracker.http.router import Router
 from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.extension import Read
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.jobs import Written
 
@@ -192,30 +193,30 @@ class Dispatcher:
             if accepts_deflate(headers.get(b"accept-encoding")):
                 return stream_reply(Deflated(pieces, self._packer), DEFLATED)
             return stream_reply(pieces)
-        body = b"" if endpoint.returns is None else orjson.dumps(result)
-        if call.reading is None:
-            return json_reply(endpoint.status, body)
-        return self._reading_reply(endpoint, request, headers, call, body)
+        if isinstance(result, Read):
+            return self._read_reply(endpoint, request, headers, call, result)
+        return json_reply(
+            endpoint.status, b"" if endpoint.returns is None else orjson.dumps(result)
+        )
 
-    def _reading_reply(
-        self, endpoint: Endpoint, request: Request, headers: HeaderMap, call: Call, body: bytes
+    def _read_reply(
+        self, endpoint: Endpoint, request: Request, headers: HeaderMap, call: Call, read: Read[Any]
     ) -> Reply:
         """Return the answer to a read, with its ETag, and keep it in the answer cache."""
-        assert call.reading is not None
-        extension, reading = call.reading
-        etag = f'"{reading.etag}"'.encode() if reading.etag is not None else None
+        body = orjson.dumps(read.result)
+        etag = f'"{read.etag}"'.encode() if read.etag is not None else None
         reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
         reply.etag = etag
         named = headers.get(b"x-extension-id", b"")
         if (
             request.method == "GET"
-            and reading.keepable
+            and read.keepable
             # Where the header has no meaning, it must not make many keys for one answer.
-            and named == (extension.id.encode() if endpoint.extension == "header" else b"")
+            and named == (read.extension.id.encode() if endpoint.extension == "header" else b"")
         ):
             key = (call.caller.scope, named, request.target)
             size = len(body) + len(named) + len(request.target)
-            self.cache.keep(key, reply, size, extension, reading.tags)
+            self.cache.keep(key, reply, size, read.extension, read.tags)
         return if_modified(reply, headers)
 
 

@@ -32,9 +32,10 @@ P = ParamSpec("P")
 
 
 @dataclass(slots=True)
-class Reading(Generic[T]):
-    """The result of a reading verb, and what is needed to cache the answer."""
+class Read(Generic[T]):
+    """The answer of a reading verb, and what is needed to cache it; the pair of `Written`."""
 
+    extension: Extension
     result: T
     revision: int
     etag: int | str | None
@@ -91,7 +92,7 @@ class Extension:
         verb: Callable[Concatenate[Snapshot, P], Coroutine[Any, Any, T]],
         *arguments: P.args,
         **named: P.kwargs,
-    ) -> Reading[T]:
+    ) -> Read[T]:
         """Run a reading verb on a snapshot; the caller has acquired the extension."""
 
         async def job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
@@ -116,7 +117,7 @@ class Extension:
             raise result
         keepable = snapshot.keepable and commits == self._commits and revision == self.revision
         tags = frozenset(snapshot.tags or {EVERYTHING})
-        return Reading(result, revision, snapshot.etag, tags, keepable)
+        return Read(self, result, revision, snapshot.etag, tags, keepable)
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
         """Return the result of a reading verb, for a caller that has not acquired the extension."""

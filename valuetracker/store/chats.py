@@ -153,7 +153,7 @@ async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> 
     holder = await tx.get_or_create_space(chat, "chat")
     rows = await tx.load_rows(holder, list(defaults))
     absent = [key for key in defaults if (row := rows[key]) is None or row.value is None]
-    # They belong to no message: a chat has them whatever becomes of its messages.
+    # They belong to no message, so a chat keeps them when messages are hidden.
     await tx.apply([ChangeValue(holder, key, defaults[key]) for key in absent])
 
 

@@ -60,8 +60,8 @@ from valuetracker.store.tx.write_target import (
 
 
 @dataclass(slots=True, frozen=True)
-class Wish:
-    """What a request asks a checkpoint to be."""
+class CheckpointRequest:
+    """A checkpoint as a request asks for it."""
 
     name: str | None = None
     message_id: str | None = None
@@ -75,29 +75,31 @@ class Wish:
 # Making
 
 
-async def create_checkpoint(tx: Ledger, chat_id: str, wish: Wish) -> Checkpoint | Answer:
+async def create_checkpoint(
+    tx: Ledger, chat_id: str, request: CheckpointRequest
+) -> Checkpoint | Answer:
     chat = await get_writable_chat(tx, chat_id)
     number = chat.checkpoints + 1
-    name = wish.name if wish.name is not None else await _free_name(tx, chat, number)
+    name = request.name if request.name is not None else await _free_name(tx, chat, number)
     if await find_checkpoint_row(tx, chat, name) is not None:
         raise CheckpointExists()
     chain = await tx.load_chain(chat.number)
-    if wish.message_id is not None and wish.message_id not in chain.visible:
+    if request.message_id is not None and request.message_id not in chain.visible:
         raise MessageNotFound()
     row = CheckpointRow(
-        chat.number, name, number, WAITING, 0, wish.message_id, "", wish.expect, wish.meta, "[]",
-        "{}", tx.now,
+        chat.number, name, number, WAITING, 0, request.message_id, "", request.expect,
+        request.meta, "[]", "{}", tx.now,
     )  # fmt: skip
     try:
         await check_no_operations(tx, chat, "create checkpoint")
     except OperationsPending:
-        if not wish.when_ready:
+        if not request.when_ready:
             raise
         await _count_checkpoint(tx, chat)
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
         return Answer(202, {"name": name, "status": WAITING})
-    await make_checkpoint(tx, chat, row, wish.lorebook)
+    await make_checkpoint(tx, chat, row, request.lorebook)
     await _count_checkpoint(tx, chat)
     return row.record()
 

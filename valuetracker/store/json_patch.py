@@ -129,7 +129,7 @@ def _check_source(document: dict[str, Any], operation: Any, source: Parts, path:
 
 
 def _shifted(document: dict[str, Any], place: Parts) -> int:
-    """How many members of an array make room, or close up, if something is put there."""
+    """Return how many members of an array move if one is inserted or removed there."""
     if len(place) < 2 or not place[-1].isdecimal():
         return 0
     array = jsonpointer.JsonPointer.from_parts(place[:-1]).resolve(document, None)

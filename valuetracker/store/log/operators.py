@@ -1,9 +1,9 @@
 """
-What an operation does to a value: pure functions over parsed JSON.
+Operators: what a change does to a value, as pure functions over parsed JSON.
 
-The log keeps operations as what they were, so that they can be replayed on another value
-than the one they first met. An absent value counts as 0, `[]` or `{}`; one of the wrong
-type is a `TypeConflict`.
+The log keeps the operator of a change, so that it can be replayed on another value than the one
+it first met. An absent value counts as 0, `[]` or `{}`; a value of the wrong type is a
+`TypeConflict`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ABSENT = Absent()
 
 
 def apply_operator(op: str, current: Any, operand: Any) -> Any:
-    """The value after `op`; the current one is not changed."""
+    """Return the value after `op`; the current one is not changed."""
     return OPERATORS[op](current, operand)
 
 
@@ -117,7 +117,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def name_of(value: Any) -> str:
-    """What kind of JSON a value is, with its article."""
+    """Return the JSON type of a value, with its article."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -32,7 +32,7 @@ class PlaceRow(Row, table="places"):
     last_flip: int = 0
     hash: str | None = None
     checksum: int = 0
-    # The revision of the flip before the last; known to whoever made the last.
+    # The revision of the flip before the last; set when the last is made.
     flip_before_last: int = 0
 
     def flip(self, revision: int) -> FlipRow:

@@ -16,7 +16,7 @@ SPACES = ("chat", "series", "processed")
 
 class Address(NamedTuple):
     """
-    What a request about values addresses: an instance, or a space of a chat.
+    The holder that a request names: an instance, or a space of a chat.
 
     `space` is `instance`, `chat`, `series` or `processed`; `id` that of the instance or chat.
     """

@@ -1,5 +1,5 @@
 """
-What values become when places of a chat are hidden and shown.
+Visibility: the values that a chat has when places are hidden and shown.
 
 Changes anchored to a hidden place are dormant, those at a visible place are live. Only the
 keys that have a change at a place that flips are recomputed. Nothing here writes.
@@ -48,7 +48,7 @@ class FlippedValue:
 
 @dataclass(slots=True)
 class Flips:
-    """What hiding and showing places does."""
+    """The effects of hiding and showing places."""
 
     # How many changes become dormant, and how many live.
     dormant: int = 0

@@ -1,4 +1,4 @@
-"""What becomes of anchored changes when an instance leaves its chat."""
+"""Leaving a chat: the anchored changes of an instance become unanchored or are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request says beside what it asks for."""
+"""The context of a write: what a request says in its headers."""
 
 from __future__ import annotations
 

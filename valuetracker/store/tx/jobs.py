@@ -1,4 +1,4 @@
-"""What goes into a group of writes and comes out of it."""
+"""The jobs of a group of writes, and their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WriteJob:
 
 @dataclass(slots=True)
 class Answer:
-    """What a verb returns to answer with another status; a body of None is left out."""
+    """An answer with another status than the usual one; a body of None is left out."""
 
     status: int
     body: Any
@@ -55,7 +55,7 @@ class NothingChanged(Exception):
 @dataclass(slots=True)
 class Commit:
     """
-    What a group changed: the revision it reached, the tags it touched, and its log.
+    The result of a group: the revision it reached, the tags it touched, and its log.
 
     `tags` is None where it is not known what was touched. `revisions` is how many numbers
     the group has taken.

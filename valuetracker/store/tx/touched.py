@@ -1,4 +1,4 @@
-"""What a group of writes has touched: revisions of subjects, and tags of kept answers."""
+"""The revisions and tags that a group of writes has touched."""
 
 from __future__ import annotations
 
