@@ -78,10 +78,9 @@ def decode_name(text: str) -> str:
 def encode_change(
     key: str, op: str, prev_of_key: int, ordinal: int, after: str | None, operand: str | None
 ) -> str:
-    return (
-        f"{encode_name(key)}\x1f{op}\x1f{prev_of_key}\x1f{ordinal}\x1f"
-        f"{'' if after is None else after}\x1f{'' if operand is None else operand}"
-    )
+    # No JSON text is empty, so an empty field stands for None.
+    name = encode_name(key)
+    return f"{name}\x1f{op}\x1f{prev_of_key}\x1f{ordinal}\x1f{after or ''}\x1f{operand or ''}"
 
 
 def decode_changes(text: str) -> list[LoggedChange]:

@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import cast
 
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import EntryRow, KeyframeRow
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.reader import RowReader
@@ -46,42 +45,23 @@ class Applier:
 
     def __init__(self, reader: RowReader) -> None:
         self._cache = reader.cache
-        self._log = LogWriter(reader)
-        self._touched = Touched(reader.cache)
-        self._values = ApplyValues(reader, self._log, self._touched)
-        self._subjects = ApplySubjects(reader, self._log, self._touched)
-        self._places = ApplyPlaces(reader, self._log, self._touched)
-        self.tags = self._touched.tags
-        self.set_at_once = self._values.set_at_once
+        touched = Touched(reader.cache)
+        self.tags = touched.tags
+        self.log = LogWriter(reader)
+        self.values = ApplyValues(reader, self.log, touched)
+        self._subjects = ApplySubjects(reader, self.log, touched)
+        self._places = ApplyPlaces(reader, self.log, touched)
 
     def begin(self, context: Context, now: str) -> None:
         """Begin a request."""
-        self._log.begin(context, now)
-        self._values.begin()
-        self._places.begin()
-
-    @property
-    def live(self) -> bool:
-        """False if any change of the request was stored dormant."""
-        return self._values.live
+        self.log.begin(context, now)
+        self.values.begin()
+        self._places.tentative = False
 
     @property
     def changed_nothing(self) -> bool:
         """True if the request registered a place and then changed no value there."""
-        return self._places.tentative and not self._values.logged
-
-    @property
-    def is_open(self) -> bool:
-        """True if an entry is being written."""
-        return self._log.is_open
-
-    async def close(self) -> None:
-        """End the entry that is being written."""
-        await self._log.close()
-
-    def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
-        """Return the rows of the log collected since last asked."""
-        return self._log.take()
+        return self._places.tentative and not self.values.logged
 
     async def apply(
         self, changes: Sequence[Change], head: Head, request_chat: ChatRow | None
@@ -91,11 +71,11 @@ class Applier:
 
         `request_chat` is the chat the request says it is in, for holders that are in none.
         """
-        await self._values.load_for(changes)
+        await self.values.load_for(changes)
         for where, run in groupby(changes, _where):
             if where is not None:
                 values = cast(Iterable[ChangeValue], run)
-                await self._values.change(values, head, request_chat)
+                await self.values.change(values, head, request_chat)
                 continue
             for change in run:
                 await self._apply(change, head)
@@ -123,7 +103,7 @@ class Applier:
             case ChangeChain():
                 await self._places.log_chain(change, head)
             case InheritKey():
-                self._values.inherit(change)
+                self.values.inherit(change)
             case UpdateQuietly():
                 self._update_quietly(change)
             case UpdateHead():

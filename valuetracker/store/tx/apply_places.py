@@ -18,11 +18,7 @@ class ApplyPlaces:
         self._cache = reader.cache
         self._log = log
         self._touched = touched
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a request."""
-        # True if it registered a place that stands only if a value is changed.
+        # True if the request registered a place that stands only if a value is changed.
         self.tentative = False
 
     async def add(self, change: AddPlace, head: Head) -> None:

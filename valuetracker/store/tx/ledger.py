@@ -109,14 +109,14 @@ class Ledger(RowReader):
                     before.status, before.body.encode(), before.revision, True, bool(before.live)
                 )
         result = await job.verb(self, *job.arguments)
-        if self._applier.is_open:
-            await self._applier.close()
+        if self._applier.log.open is not None:
+            await self._applier.log.close()
         head = self.cache.head or await self.load_head()
         status = job.status
         if isinstance(result, Answer):
             status, result = result.status, result.body
         body = orjson.dumps(result) if result is not None else b""
-        live = self._applier.live
+        live = self._applier.values.live
         if self._applier.changed_nothing:
             raise NothingChanged(body)
         if context.idempotency_key is not None:
@@ -141,9 +141,9 @@ class Ledger(RowReader):
     async def settle(self) -> None:
         if not self._has_pending:
             return
-        await self._applier.close()
+        await self._applier.log.close()
         await self.cache.write(self._transaction)
-        entries, keyframes = self._applier.take()
+        entries, keyframes = self._applier.log.take()
         if entries:
             await self._transaction.execute_many(INSERT_ENTRY, entries)
         if keyframes:
@@ -229,7 +229,7 @@ class Ledger(RowReader):
             or holder.chat is not None
             or holder.deleted
             or not self.context.is_plain
-            or not self._applier.set_at_once(holder, values, head)
+            or not self._applier.values.set_at_once(holder, values, head)
         ):
             return False
         self.clean = False

@@ -47,7 +47,8 @@ class LogWriter:
         self._keyframes: list[KeyframeRow] = []
         self._context = NO_CONTEXT
         self._now = ""
-        self._open: OpenEntry | None = None
+        # The entry that is being written.
+        self.open: OpenEntry | None = None
         self._sequence = 0
 
     def begin(self, context: Context, now: str) -> None:
@@ -55,11 +56,6 @@ class LogWriter:
         self._context = context
         self._now = now
         self._sequence = 0
-
-    @property
-    def is_open(self) -> bool:
-        """True if an entry is being written."""
-        return self._open is not None
 
     def take(self) -> tuple[list[EntryRow], list[KeyframeRow]]:
         """Return the rows collected since last asked."""
@@ -76,7 +72,7 @@ class LogWriter:
         effect: int = 1,
     ) -> OpenEntry:
         """Return the entry that changes of this subject at this place go into."""
-        entry = self._open
+        entry = self.open
         if (
             entry is None
             or entry.subject is not subject
@@ -85,12 +81,12 @@ class LogWriter:
             or entry.chat is not chat
         ):
             await self.close()
-            entry = self._open = OpenEntry(subject, space, chat, place, effect)
+            entry = self.open = OpenEntry(subject, space, chat, place, effect)
         return entry
 
     async def close(self) -> None:
         """End the entry that is open."""
-        entry, self._open = self._open, None
+        entry, self.open = self.open, None
         if entry is None:
             return
         subject = entry.subject
@@ -106,25 +102,22 @@ class LogWriter:
         self._sequence += 1
         subject, chat, place = entry.subject, entry.chat, entry.place
         row = EntryRow(
-            number, subject.number, self._now, self._context.actor,
-            chat.number if chat is not None else None,
-            place.place if place is not None else None,
-            entry.effect, 0, 0,
-            head.last_entry, subject.last_entry, chat.last_in_chat if chat is not None else 0,
-            BETWEEN_CHANGES.join(entry.changes),
-            space=entry.space, id=subject.id, chat_id=chat.id if chat is not None else None,
+            number, subject.number, self._now, self._context.actor, None, None, entry.effect, 0, 0,
+            head.last_entry, subject.last_entry, 0, BETWEEN_CHANGES.join(entry.changes),
+            0, entry.space, subject.id,
         )  # fmt: skip
-        row.seal()
-        head.last_entry = subject.last_entry = number
-        self._cache.put_subject(subject)
         if chat is not None:
+            row.chat, row.chat_id, row.prev_in_chat = chat.number, chat.id, chat.last_in_chat
             chat.last_in_chat = number
             self._cache.chats.put(chat.number, chat)
         if place is not None:
-            row.anchor = place
+            row.place, row.anchor = place.place, place
             if place.chat:
                 place.entries += 1
                 self._cache.places.put(place.place, place)
+        row.seal()
+        head.last_entry = subject.last_entry = number
+        self._cache.put_subject(subject)
         self._entries.append(row)
         if entry.effect and isinstance(subject, HolderRow):
             self._count_changes(subject, number, len(entry.changes))
