@@ -152,13 +152,13 @@ def test_values_that_cannot_be_read_are_not_said_to_be_none(panel: Panel) -> Non
         panel.tab.open()
         panel.tab.open_character(panel.character)
         panel.status("away")
-        panel.element.get_by_text("cannot be seen while it is away").wait_for()
+        panel.element.get_by_text("its values for this chat cannot be shown").wait_for()
         assert not panel.element.get_by_text("No values yet.").is_visible()
-        assert "until then, swiping" in notices(panel, "away")[0]
+        assert "Until then, swiping" in notices(panel, "away")[0]
         panel.screenshot("away")
 
     panel.shows("hp", "50")
-    panel.element.get_by_text("cannot be seen while it is away").wait_for(state="hidden")
+    panel.element.get_by_text("its values for this chat cannot be shown").wait_for(state="hidden")
 
 
 def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
