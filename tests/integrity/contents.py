@@ -81,9 +81,9 @@ class Contents:
 
     @property
     def instances(self) -> list[HolderRow]:
-        """Those that are there."""
+        """The instances that are not deleted."""
         return [row for row in self.holders if row.space == "instance" and not row.deleted]
 
     def values_of(self, holder: HolderRow) -> list[DataRow]:
-        """Its values in their order, without removed keys."""
+        """Return the values of a holder in their order, without removed keys."""
         return [row for row in self.data if row.holder == holder.number and row.value is not None]

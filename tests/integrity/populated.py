@@ -1,4 +1,4 @@
-"""A data directory with two extensions, and everything that can be read of the first."""
+"""A data directory with two extensions, and the answers to all reads of the first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.conftest import running_server
 CHARACTERS = [f"Character {number}.png" for number in range(4)]
 INSTANCES = [f"instance {number}" for number in range(10)]
 KEYS = [f"key {number}" for number in range(12)]
-# Codes of the answers a damaged file may be given.
 PAGE = 4096
+# Codes of the errors that a damaged file may be answered with.
 DECLARED = {"database_damaged", "database_too_new", "database_unavailable"}
 
 Answer = tuple[int, Any]
@@ -65,31 +65,31 @@ class Populated:
     def paths(self) -> list[str]:
         return list(self.answers)
 
-    def places(self, indexes: bool = False) -> list[int]:
-        """Where something is written, on any page or on those where indexes begin."""
+    def offsets(self, indexes: bool = False) -> list[int]:
+        """Return the offsets of bytes in use, on any page or on the root pages of indexes."""
         content = self.good
         pages = range(1, len(content) // PAGE + 1)
         return [
-            place
+            offset
             for page in (pages_of_indexes(self.path / "demo.db") if indexes else pages)
-            for place in range((page - 1) * PAGE, page * PAGE)
-            # Zeros are mostly room to spare.
-            if content[place] or place % 97 == 0
+            for offset in range((page - 1) * PAGE, page * PAGE)
+            # Zeros are mostly unused space.
+            if content[offset] or offset % 97 == 0
         ]
 
-    def flipped(self, places: list[int]) -> tuple[int, bytes]:
-        """The file with one bit of one of these places flipped, and the place."""
-        place = self.chance.choice(places)
+    def flip_bit(self, offsets: list[int]) -> tuple[int, bytes]:
+        """Flip one bit at one of these offsets; return the offset and the damaged content."""
+        offset = self.chance.choice(offsets)
         content = bytearray(self.good)
-        content[place] ^= 1 << self.chance.randrange(8)
-        return place, bytes(content)
+        content[offset] ^= 1 << self.chance.randrange(8)
+        return offset, bytes(content)
 
     @property
     def good(self) -> bytes:
         return (self.path / "demo.db").read_bytes()
 
     def is_allowed(self, path: str, answer: Answer) -> bool:
-        """Whether an answer is right, or a declared refusal."""
+        """True if an answer is right, or a declared refusal."""
         status, body = answer
         return answer == self.answers[path] or (status == 503 and body["code"] in DECLARED)
 
@@ -105,9 +105,9 @@ def populate(
     fill: Callable[[httpx.Client, str], None] | None = None,
     paths: Callable[[], list[str]] = reads,
 ) -> Populated:
-    fill = fill or fill_plainly
+    fill = fill or fill_with_values
     with running_server(path) as server:
-        # Names of one length: their files are laid out alike, page by page.
+        # Names of one length, so that the pages of both files are laid out alike.
         for name in ("demo", "twin"):
             server.register(name)
             with server.client(name) as client:
@@ -117,7 +117,7 @@ def populate(
             return Populated(path, answers, read(other, "/characters"))
 
 
-def fill_plainly(client: httpx.Client, name: str) -> None:
+def fill_with_values(client: httpx.Client, name: str) -> None:
     for number, id in enumerate(INSTANCES):
         character = CHARACTERS[number % 3]
         chat = {"chatId": "chat"} if number % 2 else {}

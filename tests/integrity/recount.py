@@ -1,4 +1,4 @@
-"""Counts again, from the tables of a database, everything a ledger keeps an account of."""
+"""Compute again, from the tables and the log of a database, every number that its rows keep."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.integrity.contents import Contents, Rows, statements
-from tests.integrity.linked import check_lists
-from tests.integrity.retold import Retold
+from tests.integrity.links import check_links_and_counts
+from tests.integrity.log_replay import LogReplay
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.holders import HolderRow
 
-# What is there, as plain texts: characters, instances and values by id, each in its order.
+# Characters, instances and values by id, each in its order.
 State = dict[str, Any]
 Subject = CharacterRow | HolderRow | ChatRow
 
 
 def recount(path: Path, from_revision: int = 1) -> State:
-    """The state of a file, once all its accounts are found to be true."""
+    """Check every count, link and revision of a file, and return its state."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         connection.execute("BEGIN")
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -33,22 +33,22 @@ def recount(path: Path, from_revision: int = 1) -> State:
 
 
 def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
-    """The same of tables that were read already, each by its name."""
+    """Check tables that were read already, by name, and return their state."""
     contents = Contents.of(found)
     _check_counts(contents)
     _check_numbers(contents)
     _check_holders(contents)
     _check_revisions(contents, from_revision)
-    check_lists(contents)
-    retold = Retold(contents)
-    _check_subjects(contents, retold)
-    _check_keys(contents, retold)
-    _check_places(contents, retold)
+    check_links_and_counts(contents)
+    replay = LogReplay(contents)
+    _check_subjects(contents, replay)
+    _check_keys(contents, replay)
+    _check_places(contents, replay)
     state = _state_of(contents)
-    told = _told_state(contents, retold)
-    assert told == state
+    replayed = _replayed_state(contents, replay)
+    assert replayed == state
     # Dictionaries are equal whatever their order, but the order is promised, too.
-    assert order_of(told) == order_of(state)
+    assert order_of(replayed) == order_of(state)
     return state
 
 
@@ -57,7 +57,7 @@ def _present(table: Sequence[Any]) -> list[Any]:
 
 
 def _check_counts(contents: Contents) -> None:
-    """That the rows are as many as is said."""
+    """Check that there are as many rows as the head and the characters count."""
     head = contents.head
     assert (head.characters, head.instances, head.chats, head.keys) == (
         len(_present(contents.characters)),
@@ -75,19 +75,19 @@ def _check_counts(contents: Contents) -> None:
 
 
 def _check_numbers(contents: Contents) -> None:
-    """That every number was given to one thing, and every place."""
+    """Check that no two rows share a number, and no two an ordinal."""
     head = contents.head
     subjects: list[Subject] = [*contents.characters, *contents.holders, *contents.chats]
     numbers = [row.number for row in subjects] + [row.place for row in contents.places]
     assert sorted(numbers) == list(range(1, head.number + 1))
     values = [row for row in contents.data if row.value is not None]
-    places = [row.ordinal for row in subjects] + [row.ordinal for row in values]
-    assert len(set(places)) == len(places)
-    assert all(0 < place <= head.ordinal for place in places)
+    ordinals = [row.ordinal for row in subjects] + [row.ordinal for row in values]
+    assert len(set(ordinals)) == len(ordinals)
+    assert all(0 < ordinal <= head.ordinal for ordinal in ordinals)
 
 
 def _check_holders(contents: Contents) -> None:
-    """That each has the values it says, and stands where it says."""
+    """Check that each holder has the values it counts, and belongs to a chat that exists."""
     chats = {row.number: row for row in contents.chats}
     for holder in contents.holders:
         holder.verify_values(contents.values_of(holder))
@@ -107,7 +107,7 @@ def _check_holders(contents: Contents) -> None:
 
 
 def _check_revisions(contents: Contents, from_revision: int) -> None:
-    """That every revision since the oldest left something in the log, and nothing came later."""
+    """Check that every revision after the oldest has an entry, and no row a later revision."""
     head = contents.head
     first = max(from_revision, head.oldest + 1)
     found = {entry.revision for entry in contents.entries}
@@ -117,61 +117,61 @@ def _check_revisions(contents: Contents, from_revision: int) -> None:
     assert all(row.revision <= head.revision for row in contents.requests)
 
 
-def _check_subjects(contents: Contents, retold: Retold) -> None:
-    """That characters, holders and chats are what the log says, since when it says."""
+def _check_subjects(contents: Contents, replay: LogReplay) -> None:
+    """Check the rows of characters, holders and chats, and their revisions, against the log."""
     subjects: list[Subject] = [
         *contents.characters,
         *(row for row in contents.holders if row.space == "instance"),
         *contents.chats,
     ]
-    present = retold.themselves()
+    present = replay.subjects()
     assert set(present) == {row.number for row in subjects if not row.deleted}
     for row in subjects:
         if not row.deleted:
-            assert (present[row.number].after, present[row.number].place) == (
+            assert (present[row.number].after, present[row.number].ordinal) == (
                 row.text(),
                 row.ordinal,
             )
     flipped = {row.place: row.revision for row in contents.flips}
     for place in contents.places:
         if place.chat and place.place in flipped:
-            latest = max(retold.touched.get(place.chat, 0), flipped[place.place])
-            retold.touched[place.chat] = latest
+            latest = max(replay.touched.get(place.chat, 0), flipped[place.place])
+            replay.touched[place.chat] = latest
     spaces = [row for row in contents.holders if row.space != "instance"]
     for each in [*subjects, *spaces]:
-        assert retold.agree(each.revision, retold.touched.get(each.number, 0))
+        assert replay.agree(each.revision, replay.touched.get(each.number, 0))
     for holder in contents.holders:
-        shape = retold.keys.get(holder.number, {}).get("")
-        assert retold.agree(holder.shape_revision, shape.revision if shape is not None else 0)
+        shape = replay.keys.get(holder.number, {}).get("")
+        assert replay.agree(holder.shape_revision, shape.revision if shape is not None else 0)
         assert (
-            holder.changes_since_keyframe == retold.unframed.get(holder.number, 0)
+            holder.changes_since_keyframe == replay.unframed.get(holder.number, 0)
             or contents.head.oldest
         )
     members = {(row.parent, row.holder) for row in contents.members}
-    assert retold.members == members if not contents.head.oldest else retold.members <= members
+    assert replay.members == members if not contents.head.oldest else replay.members <= members
 
 
-def _check_keys(contents: Contents, retold: Retold) -> None:
-    """That every key the log speaks of has a row that says the same."""
-    kept = {(row.holder, row.key): row for row in contents.data}
-    told = {
-        (number, key): each for number, keys in retold.keys.items() for key, each in keys.items()
+def _check_keys(contents: Contents, replay: LogReplay) -> None:
+    """Check that every key in the log has a row, and that the row agrees with the log."""
+    rows = {(row.holder, row.key): row for row in contents.data}
+    replayed = {
+        (number, key): each for number, keys in replay.keys.items() for key, each in keys.items()
     }
-    for place, each in told.items():
-        if place[1]:
-            row = kept.pop(place)
-            assert (row.value, row.ordinal) == (each.after, each.place)
-            assert retold.agree(row.revision, each.revision)
-            assert retold.agree(row.last_change, each.last)
+    for (number, key), each in replayed.items():
+        if key:
+            row = rows.pop((number, key))
+            assert (row.value, row.ordinal) == (each.after, each.ordinal)
+            assert replay.agree(row.revision, each.revision)
+            assert replay.agree(row.last_change, each.last_change)
             assert each.anchored in (None, row.anchored)
-    # Of others, folding has taken away all that spoke of them.
-    for row in kept.values():
+    # Compaction has folded every entry of the others.
+    for row in rows.values():
         assert row.value is None
         assert 0 < row.last_change <= contents.head.oldest
 
 
-def _check_places(contents: Contents, retold: Retold) -> None:
-    """That places stand where they were last put, one of each message."""
+def _check_places(contents: Contents, replay: LogReplay) -> None:
+    """Check that places have the position of their last flip, and one of each message is shown."""
     oldest, head = contents.head.oldest, contents.head.revision
     flips = {row.place: row.position for row in contents.flips}
     branches = {row.number for row in contents.chats if row.parent is not None}
@@ -179,9 +179,9 @@ def _check_places(contents: Contents, retold: Retold) -> None:
         if place.chat:
             assert place.position == flips.get(place.place)
         if place.chat not in branches:
-            # A branch takes its places over as they are.
+            # A branch takes its places over from its parent as they are.
             assert place.place in flips or not place.chat
-            written = retold.written.get(place.place, 0)
+            written = replay.written.get(place.place, 0)
             assert place.first_written == written or 0 < place.first_written <= oldest
         assert 0 < place.first_seen <= head
     assert set(flips) <= {place.place for place in contents.places if place.chat}
@@ -206,11 +206,13 @@ def _state_of(contents: Contents) -> State:
     }
 
 
-def _told_state(contents: Contents, retold: Retold) -> State:
-    """The same from nothing but the log."""
+def _replayed_state(contents: Contents, replay: LogReplay) -> State:
+    """Return the state that the log alone describes."""
     characters = {row.number for row in contents.characters}
     instances = {row.number for row in contents.holders}
-    shapes = {number: json.loads(told.after or "") for number, told in retold.themselves().items()}
+    shapes = {
+        number: json.loads(subject.after or "") for number, subject in replay.subjects().items()
+    }
     found = {number: shape for number, shape in shapes.items() if number in instances}
     return {
         "characters": {
@@ -224,12 +226,12 @@ def _told_state(contents: Contents, retold: Retold) -> State:
             ]
             for shape in found.values()
         },
-        "data": {shape["id"]: retold.values(number) for number, shape in found.items()},
+        "data": {shape["id"]: replay.values(number) for number, shape in found.items()},
     }
 
 
 def order_of(state: State) -> tuple[list[str], list[str], dict[str, list[str]]]:
-    """The order of everything that has one."""
+    """Return the order of characters, instances and keys."""
     return (
         list(state["characters"]),
         list(state["instances"]),

@@ -1,4 +1,4 @@
-"""A damaged file is refused or answered right, never silently wrong, and harms no other."""
+"""Reads of a damaged file are refused or right, never wrong, and harm no other extension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import running_server, wait_for
 from tests.integrity.populated import CHARACTERS, PAGE, Populated, populate, read, reads
-from tests.integrity.told import HERO, PACK, reads_of_story, tell
+from tests.integrity.story import HERO, PACK, reads_of_story, write_story
 from valuetracker.store.rows.entries import KeyframeRow
 from valuetracker.store.rows.row import names
 
@@ -30,7 +30,7 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Populated:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Populated:
-    return populate(tmp_path_factory.mktemp("story") / "db", tell, reads_of_story)
+    return populate(tmp_path_factory.mktemp("story") / "db", write_story, reads_of_story)
 
 
 def empty(file: Path) -> None:
@@ -130,7 +130,7 @@ def clear(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("harm", "code"), HARMS, ids=lambda each: getattr(each, "__name__", each))
-def test_a_file_damaged_at_the_start_is_refused_kept_and_healed_by_a_good_one(
+def test_a_damaged_file_is_refused_and_kept_and_works_again_once_replaced_by_a_good_one(
     populated: Populated, tmp_path: Path, harm: Callable[[Path], None], code: str
 ) -> None:
     data_dir = populated.copy(tmp_path / "db")
@@ -152,7 +152,7 @@ def test_a_file_damaged_at_the_start_is_refused_kept_and_healed_by_a_good_one(
         assert read(other, "/characters") == populated.other
         assert other.post("/characters", json={"id": CHARACTERS[3]}).status_code == 200
         if harm not in (cut_in_half, drop_table):
-            # Those leave some of the answers whole.
+            # These two leave some of the answers right.
             assert codes == {code}
             assert client.post("/characters", json={"id": "new"}).status_code == 503
             assert listed == {"demo": code, "twin": "ok"}
@@ -161,14 +161,14 @@ def test_a_file_damaged_at_the_start_is_refused_kept_and_healed_by_a_good_one(
         clear(file)
         file.write_bytes(populated.good)
 
-        # An open half file is noticed first and closed.
+        # If the damaged file is open, the server notices the new one and reopens.
         wait_for(lambda: client.get("/characters").status_code == 200)
         for path in reads():
             assert read(client, path) == populated.answers[path]
 
 
 @pytest.mark.parametrize(("harm", "code"), HARMS, ids=lambda each: getattr(each, "__name__", each))
-def test_purging_is_the_way_out_of_a_damaged_file(
+def test_an_extension_with_a_damaged_file_can_be_purged_and_registered_again(
     populated: Populated, tmp_path: Path, harm: Callable[[Path], None], code: str
 ) -> None:
     data_dir = populated.copy(tmp_path / "db")
@@ -183,7 +183,7 @@ def test_purging_is_the_way_out_of_a_damaged_file(
         found = client.get("/characters")
         written = client.post("/characters", json={"id": "new"})
 
-    # Registering what is registered is a no-op, and no way out.
+    # Registering a registered extension does nothing, so it does not repair the file.
     assert again.status_code == 200
     assert purged.status_code == 200, purged.text
     assert anew.status_code == 200, anew.text
@@ -194,7 +194,7 @@ def test_purging_is_the_way_out_of_a_damaged_file(
         assert bytes_of(trashed) == before
 
 
-def test_a_damaged_file_cannot_be_registered_again_as_a_fresh_start(
+def test_registering_again_is_refused_while_the_file_is_damaged(
     populated: Populated, tmp_path: Path
 ) -> None:
     data_dir = populated.copy(tmp_path / "db")
@@ -221,7 +221,7 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
     file = data_dir / "demo.db"
     fresh = tmp_path / "fresh.db"
     good = populated.good
-    places = populated.places(indexes=where == "in an index")
+    offsets = populated.offsets(indexes=where == "in an index")
     wrong: list[tuple[int, str, Any]] = []
     refused = 0
 
@@ -231,16 +231,16 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
         server.client("twin") as other,
     ):
         for _ in range(FLIPS):
-            place, content = populated.flipped(places)
+            offset, content = populated.flip_bit(offsets)
             fresh.write_bytes(content)
             fresh.replace(file)
-            # If it is open, this finds that it was replaced; then it is opened anew.
+            # If the file is open, this request notices that it was replaced; the next reopens it.
             client.get("/characters")
             for path in populated.paths:
                 answer = read(client, path)
                 refused += answer[0] == 503
                 if not populated.is_allowed(path, answer):
-                    wrong.append((place, path, answer))
+                    wrong.append((offset, path, answer))
             assert read(other, "/characters") == populated.other
         fresh.write_bytes(good)
         fresh.replace(file)
@@ -252,10 +252,10 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
 
 
-# Tables whose rows have an order to be lost in, and how they are told apart.
+# The tables that rows are deleted from, and the columns that identify a row.
 KEYS = {
     "characters": "number",
-    "holders": "number",
+    "instances": "number",
     "members": "parent, holder",
     "data": "holder, key",
     "entries": "entry",
@@ -271,7 +271,9 @@ KEYS = {
 
 
 @pytest.mark.parametrize("table", KEYS)
-def test_a_lost_row_is_missed(story: Populated, tmp_path: Path, table: str) -> None:
+def test_a_lost_row_never_gives_a_wrong_answer(
+    story: Populated, tmp_path: Path, table: str
+) -> None:
     data_dir = story.copy(tmp_path / "db")
     file = data_dir / "demo.db"
     fresh = tmp_path / "fresh.db"
@@ -298,7 +300,7 @@ def test_a_lost_row_is_missed(story: Populated, tmp_path: Path, table: str) -> N
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} rows"
 
 
-def test_a_keyframe_that_stands_for_other_values_is_noticed(
+def test_a_keyframe_whose_digest_is_of_other_values_is_refused(
     story: Populated, tmp_path: Path
 ) -> None:
     data_dir = story.copy(tmp_path / "db")
@@ -325,11 +327,11 @@ def test_a_keyframe_that_stands_for_other_values_is_noticed(
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("holders", b"instance 0"),
-        ("holders", b"Character 0.png"),
+        ("instances", b"instance 0"),
+        ("instances", b"Character 0.png"),
         ("characters", b"Character 0.png"),
         ("chats", b"chat"),
-        ("holders_of_character", b"Character 0.png"),
+        ("instances_of_character", b"Character 0.png"),
         ("instances_by_id", b"instance 0"),
         ("sqlite_autoindex_characters_1", b"Character 0.png"),
         ("sqlite_autoindex_chats_1", b"chat"),
@@ -346,8 +348,8 @@ def test_a_letter_changed_in_a_table_or_an_index_never_gives_a_wrong_answer(
             "SELECT rootpage FROM sqlite_schema WHERE name = ?", (page,)
         ).fetchone()
     content = bytearray(populated.good)
-    place = content.index(text, (root - 1) * PAGE, root * PAGE) + len(text) - 1
-    content[place] ^= 1
+    offset = content.index(text, (root - 1) * PAGE, root * PAGE) + len(text) - 1
+    content[offset] ^= 1
     file.write_bytes(content)
 
     with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
@@ -359,7 +361,7 @@ def test_a_letter_changed_in_a_table_or_an_index_never_gives_a_wrong_answer(
     assert wrong == {}
 
 
-def test_damage_found_while_it_is_open_is_refused_and_the_other_goes_on(
+def test_damage_to_an_open_file_is_refused_and_another_extension_still_works(
     populated: Populated, tmp_path: Path
 ) -> None:
     data_dir = populated.copy(tmp_path / "db")
@@ -371,12 +373,12 @@ def test_damage_found_while_it_is_open_is_refused_and_the_other_goes_on(
         server.client("twin") as other,
     ):
         assert client.get("/characters").status_code == 200
-        # In place, as a bad disk would do it: everything behind the first page.
+        # Overwrite all but the first page in the open file, as a bad disk would.
         with file.open("r+b") as handle:
             handle.seek(4096)
             handle.write(b"\xaa" * (len(populated.good) - 4096))
 
-        # What SQLite still has in memory is right, and may be answered.
+        # Pages that SQLite still has in memory are right, and may be answered from.
         answers = {path: read(client, path) for path in reads()}
 
         assert all(populated.is_allowed(path, answer) for path, answer in answers.items())

@@ -1,4 +1,4 @@
-"""What is written to a damaged file is right, or refused; and what is there stays as it was."""
+"""A write to a damaged file is right or refused; a refused one changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import running_server
 from tests.integrity.populated import PAGE, Answer, Populated, populate, read
-from tests.integrity.told import HERO, MULE, PACK, reads_of_story, tell
+from tests.integrity.story import HERO, MULE, PACK, reads_of_story, write_story
 from tests.support.chat import anchor_of
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -31,7 +31,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Written:
-    """What a write was answered, and everything that can be read after it."""
+    """The answer to a write, and the answers to all reads after it."""
 
     answer: Answer
     after: dict[str, Answer]
@@ -64,7 +64,7 @@ WRITES = [
 ]
 SET = {"key": "gold", "value": 1}
 COUNT = {"op": "increment", "instanceId": HERO, "key": "counter", "by": 1}
-# What the clock decides, or chance.
+# Fields that the clock or chance decides.
 UNCERTAIN = {"updatedAt", "createdAt", "at", "session"}
 
 
@@ -76,7 +76,7 @@ def certain(body: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Populated:
-    return populate(tmp_path_factory.mktemp("story") / "db", tell, reads_of_story)
+    return populate(tmp_path_factory.mktemp("story") / "db", write_story, reads_of_story)
 
 
 def answers(client: httpx.Client, populated: Populated) -> dict[str, Answer]:
@@ -85,7 +85,7 @@ def answers(client: httpx.Client, populated: Populated) -> dict[str, Answer]:
 
 
 def write_to(populated: Populated, data_dir: Path, content: bytes, write: Write) -> Written:
-    """What comes of a write to a file of this content."""
+    """Write to a file of this content; return the answer and all reads after it."""
     populated.copy(data_dir)
     (data_dir / "demo.db").write_bytes(content)
     with running_server(data_dir, cache_mb=0) as server, server.client("demo") as client:
@@ -98,7 +98,7 @@ def write_to(populated: Populated, data_dir: Path, content: bytes, write: Write)
 def test_a_write_to_a_damaged_file_is_right_or_refused(
     story: Populated, tmp_path: Path, where: str
 ) -> None:
-    places = story.places(indexes=where == "in an index")
+    offsets = story.offsets(indexes=where == "in an index")
     before = {path: (status, certain(body)) for path, (status, body) in story.answers.items()}
     wrong: list[tuple[int, Write, str, Any]] = []
     rights: dict[int, Written] = {}
@@ -109,23 +109,23 @@ def test_a_write_to_a_damaged_file_is_right_or_refused(
         if kind not in rights:
             rights[kind] = write_to(story, tmp_path / f"good {kind}", story.good, write)
         right = rights[kind]
-        place, content = story.flipped(places)
+        offset, content = story.flip_bit(offsets)
 
         found = write_to(story, tmp_path / f"{number}", content, write)
 
         refused = found.answer[0] == 503
         if found.answer != right.answer and not refused:
-            wrong.append((place, write, "itself", found.answer))
+            wrong.append((offset, write, "itself", found.answer))
         allowed = before if refused else right.after
         for path, answer in found.after.items():
             if answer != allowed[path] and answer[0] != 503:
-                wrong.append((place, write, path, answer))
+                wrong.append((offset, write, path, answer))
         shutil.rmtree(tmp_path / f"{number}")
 
     assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
 
 
-# What is lost, and a write that would make it again, or begin where it was.
+# The rows that are deleted, and a write that would create them again or continue from them.
 LOST = [
     ("instances WHERE id = 'hero'", Write("POST", "/instances", {"id": HERO, "characterId": "c"})),
     ("instances WHERE id = 'hero'", Write("POST", f"/instances/{HERO}/data", SET)),
@@ -144,7 +144,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("lost", "write"), LOST, ids=lambda each: getattr(each, "path", each))
-def test_what_was_lost_is_not_made_again(
+def test_a_write_does_not_create_lost_rows_again(
     story: Populated, tmp_path: Path, lost: str, write: Write
 ) -> None:
     file = tmp_path / "lost.db"
@@ -159,14 +159,16 @@ def test_what_was_lost_is_not_made_again(
     assert (written.answer[0], written.answer[1]["code"]) == (503, "database_damaged")
 
 
-def test_what_an_index_has_lost_is_not_made_again(story: Populated, tmp_path: Path) -> None:
+def test_a_write_does_not_create_again_an_instance_that_an_index_has_lost(
+    story: Populated, tmp_path: Path
+) -> None:
     with closing(sqlite3.connect(story.path / "demo.db")) as connection:
         (root,) = connection.execute(
             "SELECT rootpage FROM sqlite_schema WHERE name = 'instances_by_id'"
         ).fetchone()
     content = bytearray(story.good)
-    place = content.index(PACK.encode(), (root - 1) * PAGE, root * PAGE)
-    content[place] ^= 1
+    offset = content.index(PACK.encode(), (root - 1) * PAGE, root * PAGE)
+    content[offset] ^= 1
     again = Write("POST", "/instances", {"id": PACK, "characterId": "character 0"})
 
     written = write_to(story, tmp_path / "db", bytes(content), again)

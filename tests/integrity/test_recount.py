@@ -1,4 +1,4 @@
-"""That the accounts stay true whatever is done in a chat, and that a recount would notice."""
+"""A recount finds no fault after any write to a chat, and finds every lost or changed row."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
         yield server
 
 
-def tell_story(server: RunningServer) -> None:
-    """Messages come, are swiped and hidden; an instance is bound, restored, and leaves."""
+def write_story(server: RunningServer) -> None:
+    """Add, swipe and hide messages; bind, restore and unbind an instance; recount each time."""
     file = server.data_dir / "demo.db"
     with server.client("demo") as client:
         chat = furnish(client)
@@ -35,7 +35,7 @@ def tell_story(server: RunningServer) -> None:
             recount(file)
         chat.reconcile("m0", "m1")
         recount(file)
-        # Hidden, so without effect; then a swipe that nobody has seen.
+        # Writes to a hidden place have no effect; then a swipe that is not registered yet.
         sword.set("hp", 99, "m2", "0")
         sword.set("mp", 99, "m2", "0")
         recount(file)
@@ -60,11 +60,11 @@ def tell_story(server: RunningServer) -> None:
         recount(file)
 
 
-def test_the_accounts_stay_true_while_a_story_is_told(server: RunningServer) -> None:
+def test_a_recount_finds_no_fault_while_a_story_is_written(server: RunningServer) -> None:
     with server.client() as client:
         client.post("/register", json={"extensionId": "demo"})
 
-    tell_story(server)
+    write_story(server)
 
     with server.client("demo") as client:
         chat = Chat(client, "another")
@@ -75,7 +75,7 @@ def test_the_accounts_stay_true_while_a_story_is_told(server: RunningServer) -> 
 
 
 @pytest.mark.parametrize(("method", "path", "body"), EVERY_WRITE)
-def test_the_accounts_stay_true_after_every_write(
+def test_a_recount_finds_no_fault_after_any_write(
     server: RunningServer, method: str, path: str, body: Any
 ) -> None:
     with server.client("demo") as client:
@@ -91,13 +91,13 @@ def test_the_accounts_stay_true_after_every_write(
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The file of a story."""
+def story(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The content of a file after a story was written."""
     folder = tmp_path_factory.mktemp("story")
     with running_server(folder) as server:
         with server.client() as client:
             client.post("/register", json={"extensionId": "demo"})
-        tell_story(server)
+        write_story(server)
     return (folder / "demo.db").read_bytes()
 
 
@@ -121,9 +121,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         "UPDATE head SET keys = keys + 1",
     ],
 )
-def test_a_recount_notices(told: bytes, tmp_path: Path, statement: str) -> None:
+def test_a_recount_finds_a_lost_or_changed_row(
+    story: bytes, tmp_path: Path, statement: str
+) -> None:
     file = tmp_path / "demo.db"
-    file.write_bytes(told)
+    file.write_bytes(story)
     recount(file)
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute(statement).rowcount

@@ -1,4 +1,4 @@
-"""A file with a story in it: swipes, a branch, renames, a folded log, and much of a past."""
+"""Fill a database with a story: swipes, a branch, renames, a folded log, many revisions."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tests.support.chat import Chat, Values
 
 HERO, MULE, PACK = "hero", "mule", "pack"
 MESSAGES = 8
-# At which revisions it is looked at.
+# The revisions that past reads ask for.
 REVISIONS = (40, 75, 110, 150)
 
 
-def tell(client: httpx.Client, name: str) -> None:
-    """A chat with two instances and one beside it; more changes than one keyframe bounds."""
+def write_story(client: httpx.Client, name: str) -> None:
+    """Write a chat with two instances and one outside it; more changes than one keyframe bounds."""
     chat = Chat(client, "chat")
     hero, mule = chat.instance(HERO, "character 0"), chat.instance(MULE, "character 1")
     for number in range(12):
         mule.set(f"load {number % 5}", f"{number} of {name}")
     assert client.post("/compact", json={"keep": {"revisions": 5}}).status_code == 200
-    _tell_messages(chat, hero)
-    _carry(client)
+    _write_messages(chat, hero)
+    _write_outside_chats(client)
     chat.rename("other").rename("chat")
-    _furnish(client, chat, name)
+    _write_records(client, chat, name)
     branch = {"chatId": "branch", "from": {"messageId": "m3"}}
     assert chat.send("POST", "/branches", branch).status_code == 201
     Chat(client, "branch").reconcile("m0", "m1", "m2")
@@ -35,7 +35,7 @@ def tell(client: httpx.Client, name: str) -> None:
     assert Chat(client, "branch").send("POST", "/operations", operation).status_code < 300
 
 
-def _tell_messages(chat: Chat, hero: Values) -> None:
+def _write_messages(chat: Chat, hero: Values) -> None:
     for number in range(MESSAGES):
         message = f"m{number}"
         for key in ("hp", "gold"):
@@ -49,8 +49,8 @@ def _tell_messages(chat: Chat, hero: Values) -> None:
             chat.reconcile(*(f"m{each}" for each in range(number + 1)))
 
 
-def _carry(client: httpx.Client) -> None:
-    """What belongs to no chat, and to one character after another."""
+def _write_outside_chats(client: httpx.Client) -> None:
+    """Write an instance that belongs to no chat and moves from one character to another."""
     done(client.post("/instances", json={"id": PACK, "characterId": "character 1"}))
     for number in range(80):
         body = {"key": f"key {number % 7}", "value": number}
@@ -59,12 +59,13 @@ def _carry(client: httpx.Client) -> None:
     done(client.delete(f"/instances/{PACK}/data/key 3"))
 
 
-def _furnish(client: httpx.Client, chat: Chat, name: str) -> None:
+def _write_records(client: httpx.Client, chat: Chat, name: str) -> None:
     assert chat.send("POST", "/checkpoints", {"name": "here"}).status_code == 201
     for number in range(3):
         chat.add_version("recap", f"{number} of {name}")
     chat.claim("scenes", "a", "b", "c")
-    # What a checkpoint of a message needs is not folded, so this one is of another chat.
+    # Compaction keeps the changes a checkpoint of a message needs, so this checkpoint is made
+    # in another chat.
     aside = Chat(client, "aside")
     for message in ("m1", "m2"):
         aside.set("weather", f"wind of {name}", message)
@@ -75,8 +76,8 @@ def _furnish(client: httpx.Client, chat: Chat, name: str) -> None:
 
 def reads_of_story() -> list[str]:
     return [
-        *_things(),
-        *(f"{each}?at={revision}" for revision in REVISIONS for each in _things()),
+        *_reads_now_and_then(),
+        *(f"{each}?at={revision}" for revision in REVISIONS for each in _reads_now_and_then()),
         *(f"/changes?since={revision}&limit=15" for revision in REVISIONS),
         "/changes?since=20&limit=500&chatId=chat",
         *_reads_of_chats(),
@@ -84,8 +85,8 @@ def reads_of_story() -> list[str]:
     ]
 
 
-def _things() -> list[str]:
-    """What there is now and was at any time."""
+def _reads_now_and_then() -> list[str]:
+    """Return the reads that are made of the present state and of past revisions."""
     return [
         *(f"/instances/{id}" for id in (HERO, MULE, PACK)),
         f"/instances/{HERO}/data/hp",

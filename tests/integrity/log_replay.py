@@ -1,4 +1,4 @@
-"""The log told again from its first entry: what everything must have come to."""
+"""Replay the log from its first entry, to know what every row must say."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from valuetracker.store.rows.entries import EntryRow, LoggedChange, first_of
 
 
 @dataclass
-class Told:
-    """A key, or a subject itself, as far as the log has been told."""
+class Replayed:
+    """The state of a key, or of a subject itself, after the entries replayed so far."""
 
     after: str | None = None
-    place: int = 0
-    # Of the last change that took effect, and of the last that was asked for.
+    ordinal: int = 0
+    # The revision of the last change that took effect, and of the last that was asked for.
     revision: int = 0
-    last: int = 0
-    # None where folding has taken away what would tell.
+    last_change: int = 0
+    # None where compaction has folded the entries that would say so.
     anchored: int | None = 0
 
     @property
@@ -30,8 +30,8 @@ class Told:
         return chat
 
 
-class Retold:
-    """Everything the log says, each entry checked against those before it."""
+class LogReplay:
+    """The state that the log describes; each entry is checked against those before it."""
 
     def __init__(self, contents: Contents) -> None:
         self._oldest = contents.head.oldest
@@ -42,9 +42,9 @@ class Retold:
         self._places = {row.place: row for row in contents.places}
         self._frames = {(row.holder, row.entry): row.revisions() for row in contents.keyframes}
         # By subject and key; the empty key is the subject itself.
-        self.keys: dict[int, dict[str, Told]] = {}
-        # By number, the revision of the latest change; of a chat or character also that of
-        # what it holds.
+        self.keys: dict[int, dict[str, Replayed]] = {}
+        # By number, the revision of the latest change to a subject; for a chat or a character
+        # also of the latest change to an instance of it.
         self.touched: dict[int, int] = {}
         self.members: set[tuple[int, int]] = set()
         # By holder, how many changes there have been since its last keyframe.
@@ -53,37 +53,37 @@ class Retold:
         self.written: dict[int, int] = {}
         self._highest = 0
         for entry in sorted(contents.taken, key=lambda entry: entry.entry):
-            # What a branch took over: it is spoken of, and has no effect yet.
+            # An entry that a branch took over has no effect yet, but its keys have rows.
             for record in entry.logged:
                 keys = self.keys.setdefault(entry.subject, {})
-                keys[record.key] = Told(last=entry.revision, anchored=1)
+                keys[record.key] = Replayed(last_change=entry.revision, anchored=1)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
-            self._tell_revision(revision, list(entries))
-        assert not self._frames, "each belongs to an entry of its holder"
+            self._replay_revision(revision, list(entries))
+        assert not self._frames, "a keyframe belongs to no entry of its holder"
 
-    def agree(self, kept: int, told: int) -> bool:
-        """Whether a revision is the one told; of what was folded, only that it was is known."""
-        return kept == told if told > self._oldest else kept <= self._oldest
+    def agree(self, stored: int, replayed: int) -> bool:
+        """Compare two revisions; a folded one is only known to be at most the oldest."""
+        return stored == replayed if replayed > self._oldest else stored <= self._oldest
 
-    def themselves(self) -> dict[int, Told]:
-        """The subjects that are there, by number, in the order in which they came."""
+    def subjects(self) -> dict[int, Replayed]:
+        """Return the subjects that exist, by number, in the order of their creation."""
         present = {
             number: keys[""]
             for number, keys in self.keys.items()
             if "" in keys and keys[""].after is not None
         }
-        return dict(sorted(present.items(), key=lambda item: item[1].place))
+        return dict(sorted(present.items(), key=lambda item: item[1].ordinal))
 
     def values(self, holder: int) -> dict[str, str]:
-        """What a holder holds, in the order in which the keys came."""
+        """Return the values of a holder, in the order in which the keys were created."""
         present = [
-            (told.place, key, told.after)
-            for key, told in self.keys.get(holder, {}).items()
-            if key and told.after is not None
+            (state.ordinal, key, state.after)
+            for key, state in self.keys.get(holder, {}).items()
+            if key and state.after is not None
         ]
         return {key: after for _, key, after in sorted(present)}
 
-    def _tell_revision(self, revision: int, entries: list[EntryRow]) -> None:
+    def _replay_revision(self, revision: int, entries: list[EntryRow]) -> None:
         if revision > self._oldest:
             numbers = [entry.entry - first_of(revision) for entry in entries]
             assert numbers == list(range(len(entries)))
@@ -91,80 +91,82 @@ class Retold:
         for entry in entries:
             assert entry.effect in (0, 1)
             assert entry.chat is None or entry.chat in self._chats
-            self._tell(entry)
+            self._replay_entry(entry)
 
-    def _tell(self, entry: EntryRow) -> None:
+    def _replay_entry(self, entry: EntryRow) -> None:
         subject, holder = entry.subject, self._holders.get(entry.subject)
         assert holder is not None or subject in {*self._chats, *self._characters.values()}
         keys = self.keys.setdefault(subject, {})
-        before = Told(**vars(keys[""])) if "" in keys else Told()
+        before = Replayed(**vars(keys[""])) if "" in keys else Replayed()
         for record in entry.logged:
             if entry.revision <= self._oldest:
                 assert (record.op, entry.effect, entry.place) == ("base", 1, None)
             assert not record.key or holder is not None
-            self._tell_record(entry, keys, record)
+            self._replay_change(entry, keys, record)
         if entry.place is not None:
             self.written.setdefault(entry.place, entry.revision)
         if not entry.effect:
             return
         self.touched[subject] = entry.revision
         if any(record.op == "rename_chat" for record in entry.logged):
-            # Whatever names the chat is read differently now.
+            # The records of its instances name the chat by its new id from now on.
             for number in self.keys:
                 if number in self._holders and self._chat_of(number) == subject:
                     self.touched[number] = entry.revision
         if holder is not None:
             now = keys.get("", before)
-            # One that goes is still where it was.
-            gone = holder.space == "instance" and now.after is None
-            chat = before.chat if gone else self._chat_of(subject)
+            # The entry that deletes an instance still belongs to the chat it was in.
+            deleted = holder.space == "instance" and now.after is None
+            chat = before.chat if deleted else self._chat_of(subject)
             assert chat is None or entry.chat == chat
             self._touch(entry, chat)
             if any(not record.key for record in entry.logged):
-                self._belong(entry, before, now)
+                self._update_members(entry, before, now)
             self._check_frame(entry, keys, len(entry.logged))
 
     def _chat_of(self, number: int) -> int | None:
-        """Where a holder is now; rooms never leave."""
+        """Return the chat a holder is in now; a space of a chat never leaves it."""
         row = self._holders[number]
         return self.keys[number][""].chat if row.space == "instance" else row.chat
 
-    def _tell_record(self, entry: EntryRow, keys: dict[str, Told], record: LoggedChange) -> None:
-        told = keys.setdefault(record.key, Told(anchored=None if self._folds else 0))
+    def _replay_change(
+        self, entry: EntryRow, keys: dict[str, Replayed], record: LoggedChange
+    ) -> None:
+        state = keys.setdefault(record.key, Replayed(anchored=None if self._folds else 0))
         if record.key:
-            assert self.agree(record.prev_of_key, told.last)
+            assert self.agree(record.prev_of_key, state.last_change)
         else:
             assert record.prev_of_key == 0
             assert entry.effect
             assert entry.place is None
         place = self._places[entry.place] if entry.place is not None else None
-        told.last = entry.revision
+        state.last_change = entry.revision
         if not entry.effect:
-            # At a hidden place of a chat: it says what was asked for and nothing else.
+            # The place is hidden, so the entry has the operand and no result.
             assert place is not None
             assert place.chat
             assert (record.after, record.ordinal) == (None, 0)
-            told.anchored = 1
+            state.anchored = 1
             return
         if place is not None and place.chat:
-            # It stays so: what was asked for at a place can come back.
-            told.anchored = 1
+            # A key stays anchored: the change comes back if its place is shown again.
+            state.anchored = 1
         if record.after is None:
             assert record.ordinal == 0 or not record.key
-        elif told.after is not None:
-            assert record.ordinal == told.place
+        elif state.after is not None:
+            assert record.ordinal == state.ordinal
         elif entry.revision > self._oldest:
-            # What comes into being stands behind all that is there.
+            # A key or subject that is created comes after all others.
             assert record.ordinal > self._highest
         self._highest = max(self._highest, record.ordinal)
-        told.after, told.place, told.revision = record.after, record.ordinal, entry.revision
+        state.after, state.ordinal, state.revision = record.after, record.ordinal, entry.revision
 
     def _touch(self, entry: EntryRow, number: int | None) -> None:
         if number is not None:
             self.touched[number] = entry.revision
 
-    def _belong(self, entry: EntryRow, before: Told, now: Told) -> None:
-        """An instance has come, changed or gone: so have the lists it stands in."""
+    def _update_members(self, entry: EntryRow, before: Replayed, now: Replayed) -> None:
+        """Touch the character and the chat of an instance created, changed or deleted."""
         for shape in (before.after, now.after):
             if shape is not None:
                 self._touch(entry, self._characters[json.loads(shape)["characterId"]])
@@ -176,15 +178,15 @@ class Retold:
             if now.chat is not None:
                 self.members.add((now.chat, entry.subject))
 
-    def _check_frame(self, entry: EntryRow, keys: dict[str, Told], changes: int) -> None:
-        """That a keyframe says of every key that is there of which revision it is."""
+    def _check_frame(self, entry: EntryRow, keys: dict[str, Replayed], changes: int) -> None:
+        """Check that a keyframe, if there is one, has the revision of every key."""
         unframed = self.unframed.get(entry.subject, None if self._folds else 0)
         self.unframed[entry.subject] = None if unframed is None else unframed + changes
         frame = self._frames.pop((entry.subject, entry.entry), None)
         if frame is None:
             return
         self.unframed[entry.subject] = 0
-        present = {key: told for key, told in keys.items() if not key or told.after is not None}
-        # Of one that came without being mentioned, nothing is told.
+        present = {key: state for key, state in keys.items() if not key or state.after is not None}
+        # A space of a chat is created without an entry, so it has no empty key.
         assert frame.keys() == present.keys()
-        assert all(self.agree(frame[key], told.revision) for key, told in present.items())
+        assert all(self.agree(frame[key], state.revision) for key, state in present.items())

@@ -1,4 +1,4 @@
-"""Whether the lists of a log are linked as they are, and everything counted is as many."""
+"""Check that entries and flips name the ones before them, and that all counts are right."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from valuetracker.store.rows.reader import verify_members
 from valuetracker.store.rows.spaces import SPACES
 
 
-def check_lists(contents: Contents) -> None:
+def check_links_and_counts(contents: Contents) -> None:
     _check_links(contents)
     _check_ends(contents)
-    _check_accounts(contents)
+    _check_counts(contents)
     _check_flips(contents)
 
 
 def _check_links(contents: Contents) -> None:
-    """That every entry names the one before it in each of its lists."""
+    """Check that every entry names the one before it in the log, of its subject, in its chat."""
     folded = last_of(contents.head.oldest)
-    prior = 0
-    before: dict[int, int] = defaultdict(int)
-    earlier: dict[int | None, int] = defaultdict(int)
+    in_log = 0
+    of_subject: dict[int, int] = defaultdict(int)
+    in_chat: dict[int | None, int] = defaultdict(int)
     for entry in contents.entries:
-        assert (entry.prev_in_log, entry.prev_of_subject) == (prior, before[entry.subject])
+        assert (entry.prev_in_log, entry.prev_of_subject) == (in_log, of_subject[entry.subject])
         if entry.chat is None:
             assert not entry.prev_in_chat
         elif entry.entry > folded:
-            assert entry.prev_in_chat == earlier[entry.chat] or entry.prev_in_chat <= folded
-            earlier[entry.chat] = entry.entry
-        prior = before[entry.subject] = entry.entry
+            assert entry.prev_in_chat == in_chat[entry.chat] or entry.prev_in_chat <= folded
+            in_chat[entry.chat] = entry.entry
+        in_log = of_subject[entry.subject] = entry.entry
     taken: dict[int, int] = defaultdict(int)
     for entry in sorted(contents.taken, key=lambda entry: entry.entry):
         assert (entry.prev_in_log, entry.prev_of_subject, entry.prev_in_chat) == (
@@ -47,7 +47,7 @@ def _check_links(contents: Contents) -> None:
 
 
 def _check_ends(contents: Contents) -> None:
-    """That what a list belongs to names its last entry."""
+    """Check that the head, every subject and every chat name their last entry."""
     folded = last_of(contents.head.oldest)
     assert contents.head.last_entry == _last(contents.entries)
     of_subject: dict[int, list[EntryRow]] = defaultdict(list)
@@ -61,16 +61,16 @@ def _check_ends(contents: Contents) -> None:
     for row in subjects:
         assert row.last_entry == _last(of_subject[row.number])
     for chat in contents.chats:
-        told = _last(each for each in contents.entries if each.chat == chat.number)
-        assert chat.last_in_chat == told or max(chat.last_in_chat, told) <= folded
+        last = _last(each for each in contents.entries if each.chat == chat.number)
+        assert chat.last_in_chat == last or max(chat.last_in_chat, last) <= folded
 
 
 def _last(entries: Iterable[EntryRow]) -> int:
     return max((entry.entry for entry in entries), default=0)
 
 
-def _check_accounts(contents: Contents) -> None:
-    """That members, rooms, places, keys and anchored entries are those that are counted."""
+def _check_counts(contents: Contents) -> None:
+    """Check that rows count their members, spaces, places, keys and anchored entries."""
     subjects = (*contents.characters, *contents.holders, *contents.chats)
     assert contents.head.subjects == len(subjects)
     assert contents.head.aliases == len(contents.aliases)
@@ -99,7 +99,7 @@ def _check_accounts(contents: Contents) -> None:
 
 
 def _check_flips(contents: Contents) -> None:
-    """That each flip of a place names the one before it, and the place the last."""
+    """Check that each flip of a place names the one before it, and the place the last."""
     moved: dict[int, int] = defaultdict(int)
     for flip in contents.flips:
         assert flip.prev_of_place == moved[flip.place]
