@@ -1,9 +1,9 @@
 """
-How fast the server is, as a share of what a bare ASGI application does on this machine.
+Measure how fast the server is, as a share of what a bare ASGI application does on this machine.
 
-Machines and their moods differ, so a rate alone says little. Each round measures the bare
-application and then us, and only figures of the same round and the same number of
-connections are held against each other; the median over the rounds is what counts. After
+Machines differ, and so does one machine from minute to minute, so a rate alone says little.
+Each round measures the bare application and then this server. Only figures of the same round
+and the same number of connections are compared. The median over the rounds counts. After
 that, ways of using the server are compared with each other, in the same manner.
 """
 
@@ -53,7 +53,7 @@ COMPARISONS: dict[str, Callable[[Rig], list[Comparison]]] = {
 }
 
 DISK_SECONDS = 2.0
-# For memory to come to rest.
+# Time for memory use to settle.
 REST_SECONDS = 1.0
 
 
@@ -112,7 +112,7 @@ def run_rounds(
 
 def measure_all(given: argparse.Namespace, work: Path) -> Findings:
     cores = Cores.available()
-    # What this process does must not be done on the server's core.
+    # This process must not run on the server's core.
     os.sched_setaffinity(0, {cores.load})
     findings = Findings(given.rounds, given.seconds)
     others = Others()
@@ -144,10 +144,10 @@ def measure_all(given: argparse.Namespace, work: Path) -> Findings:
 
 def main() -> int:
     given = options()
-    # So that a benchmark told to stop ends its children, too.
+    # So that a benchmark that is stopped ends its children, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     CACHE.mkdir(exist_ok=True)
-    # An old result must not be taken for that of a run that failed.
+    # Nobody must mistake an old result for that of a run that failed.
     RESULT.unlink(missing_ok=True)
     try:
         # Not in /tmp, which is often memory: the disk is part of what is measured.

@@ -1,7 +1,7 @@
 """
-What it costs to read an instance as it was, against reading it as it is.
+Compare reading an instance as it was with reading it as it is.
 
-Both without the memory of answers: what is compared is the reading itself.
+Both run without the answer cache, so that the reads themselves are compared.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def compare(rig: Rig) -> list[Comparison]:
 
 
 def change(api: Api) -> int:
-    """Make an instance with all those changes behind it; the revision in the middle."""
+    """Make an instance, change it in batches, and return the revision in the middle."""
     api.add_instance(1, {f"k{key}": "seed" for key in range(1, KEYS + 1)})
     middle = 0
     for number in range(BATCHES):

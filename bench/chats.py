@@ -1,8 +1,8 @@
 """
-What chats cost: a swipe, the one load of a session, and a write that belongs to a message.
+Measure what chats cost: a swipe, opening a chat, and a write anchored to a message.
 
-Each is held against something plainer in the same chat, which has a long chain and a long
-past. Without the memory of answers: what is compared is the reading itself.
+Each is compared with a simpler request to the same chat, which has a long chain and a long
+log. The answer cache is off, so that the reads themselves are compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ANCHOR_CONNECTIONS = (1, 16)
 
 
 class MiddleCost(Cost):
-    """A cost by the middle request: the one connection waits for each stall of the disk."""
+    """A cost by the median request: the single connection waits for each stall of the disk."""
 
     @property
     def kept(self) -> list[float]:
@@ -57,11 +57,11 @@ def compare(rig: Rig) -> list[Comparison]:
     ):
         api.register()
         started = time.monotonic()
-        tell(api)
+        make_chat(api)
         rig.say(f"chats: {CHANGES:,} changes made in {time.monotonic() - started:.0f} s")
         swipes = compare_swipe(rig, connection)
         opens = compare_open(rig, connection)
-        # Last, because it leaves more at the last message than a swipe is meant to turn.
+        # Last, because it leaves more changes at the last message than a swipe should flip.
         api.call("POST", f"/chats/{CHAT}/reconcile", {"anchors": chain("0")})
         anchors = compare_anchor(rig, api)
     return [*swipes, *opens, *anchors]
@@ -70,8 +70,8 @@ def compare(rig: Rig) -> list[Comparison]:
 # The chat
 
 
-def tell(api: Api) -> None:
-    """Make the chat, with all those changes behind it."""
+def make_chat(api: Api) -> None:
+    """Make the chat and write all its changes."""
     for number in range(1, INSTANCES + 1):
         instance = {"id": f"i{number}", "characterId": f"c{number}", "chatId": CHAT}
         api.call("POST", "/instances", instance)
@@ -79,19 +79,19 @@ def tell(api: Api) -> None:
         api.call("POST", f"/chats/{CHAT}/batch", {"operations": operations(number)})
     for swipe in "01":
         api.call("POST", f"/chats/{CHAT}/batch", {"operations": swipe_operations(swipe)})
-    # A chain that is the visible one already turns nothing.
-    seen = api.call("POST", f"/chats/{CHAT}/reconcile", {"anchors": chain("1")}).json()
+    # To reconcile with the visible chain changes nothing.
+    repeated = api.call("POST", f"/chats/{CHAT}/reconcile", {"anchors": chain("1")}).json()
     whole = api.call("GET", f"/chats/{CHAT}/state").json()
     if (
-        seen["revision"] != whole["revision"]
-        or seen["dormant"] + seen["revived"]
+        repeated["revision"] != whole["revision"]
+        or repeated["dormant"] + repeated["revived"]
         or [len(each["data"]) for each in whole["instances"]] != [KEYS] * INSTANCES
     ):
         raise Failure("The chat is not what it was made to be.")
 
 
 def operations(number: int) -> list[dict[str, Any]]:
-    """One batch; every message but the last has its share of all of them, one after the other."""
+    """Return one batch; each message but the last gets its share of the batches, in order."""
     made: list[dict[str, Any]] = []
     for key in range(1, KEYS + 1):
         for instance in range(1, INSTANCES + 1):
@@ -116,7 +116,7 @@ def change(instance: int, key: int, value: str, message: str, swipe: str) -> dic
 
 
 def chain(swipe: str) -> list[dict[str, str]]:
-    """All messages, the last one at this swipe."""
+    """Return the chain of all messages, the last one at this swipe."""
     before = [{"messageId": f"m{number}", "swipe": "0"} for number in range(1, MESSAGES)]
     return [*before, {"messageId": LAST, "swipe": swipe}]
 
@@ -132,20 +132,20 @@ def compare_swipe(rig: Rig, connection: Connection) -> list[Comparison]:
         time.sleep(SETTLE_SECONDS)
         swiped, written = take_turns(connection, (swipe, write), rig.seconds)
         found.add(swiped, written)
-        rig.say(f"chats {number}/{rig.rounds}  swipe {told(found)}")
+        rig.say(f"chats {number}/{rig.rounds}  swipe {describe(found)}")
     found.may_cost(SWIPE_GOAL)
     return [found]
 
 
 def swiping() -> Way:
-    """Turn the last message to its other swipe, and back; the second is visible at first."""
+    """Swipe the last message back and forth; its second swipe is visible at first."""
     path = f"/chats/{CHAT}/reconcile"
     turns = [(request("POST", path, EXTENSION, {"anchors": chain(swipe)}),) for swipe in "01"]
     return Way(cycle(turns), b'"dormant":%d,"revived":%d' % (SWIPED, SWIPED))
 
 
 def writing() -> Way:
-    """Write one key of the chat itself, another value each time."""
+    """Write one key of the chat's own data, another value each time."""
 
     def bodies() -> Iterator[tuple[bytes]]:
         for number in count():
@@ -183,15 +183,15 @@ def compare_open(rig: Rig, connection: Connection) -> list[Comparison]:
         to_state.add(opened, whole)
         to_instances.add(opened, each)
         rig.say(
-            f"chats {number}/{rig.rounds}  open, to its state {told(to_state)},"
-            f" to its instances {told(to_instances)}"
+            f"chats {number}/{rig.rounds}  open, to its state {describe(to_state)},"
+            f" to its instances {describe(to_instances)}"
         )
     to_state.may_cost(OPEN_GOAL)
     to_instances.may_cost(OPEN_GOAL)
     return [to_state, to_instances]
 
 
-def told(found: Comparison) -> str:
+def describe(found: Comparison) -> str:
     ours, theirs = found.measured[-1], found.beside[-1]
     return f"{found.values[-1]:.2f} ({ours.p50_ms:.2f} to {theirs.p50_ms:.2f} ms)"
 
@@ -220,7 +220,7 @@ def write(rig: Rig, api: Api, connections: int, message: str) -> Measurement:
     time.sleep(SETTLE_SECONDS)
     load = Load("w3", EXTENSION, INSTANCES, message=message)
     found = measure_checked(rig.cores.load, api, load, connections, rig.seconds, writes=True)
-    # The newest change is one of the check's own.
+    # The newest change was made by the check itself.
     newest = api.call("GET", f"/chats/{CHAT}/history?limit=2").json()["items"][1]
     if (newest["anchor"] or {}).get("messageId", "") != message or not newest["live"]:
         raise Failure(f"Writes were to be anchored to {message!r}, and live: {newest}")

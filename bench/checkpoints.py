@@ -1,5 +1,5 @@
 """
-What a checkpoint costs: that of a large chat against that of a small one.
+Compare making a checkpoint of a large chat with making one of a small chat.
 
 A checkpoint is a pointer and not a copy, so it should not matter how much it points to.
 """
@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 from itertools import repeat
 
-from bench.chats import MiddleCost, told
+from bench.chats import MiddleCost, describe
 from bench.children import Failure, running
 from bench.rig import SETTLE_SECONDS, Comparison, Rig, serve
 from bench.serial import Connection, Way, request, take_turns
@@ -39,13 +39,13 @@ def compare(rig: Rig) -> list[Comparison]:
             time.sleep(SETTLE_SECONDS)
             ours, theirs = take_turns(connection, (large, small), rig.seconds)
             found.add(ours, theirs)
-            rig.say(f"checkpoint {number}/{rig.rounds}  {told(found)}")
+            rig.say(f"checkpoint {number}/{rig.rounds}  {describe(found)}")
     found.may_cost(GOAL)
     return [found]
 
 
 def fill(api: Api, chat: str, instances: int, keys: int) -> None:
-    """A chat whose instances have that many keys each."""
+    """Make a chat whose instances have that many keys each."""
     for number in range(1, instances + 1):
         id = f"{chat}-{number}"
         api.call("POST", "/instances", {"id": id, "characterId": "c", "chatId": chat})
@@ -60,6 +60,6 @@ def fill(api: Api, chat: str, instances: int, keys: int) -> None:
 
 
 def making(chat: str, rows: int) -> Way:
-    """Make one checkpoint after the other, each of a name of its own."""
+    """Make one checkpoint after the other, each with a name of its own."""
     path = f"/chats/{chat}/checkpoints"
     return Way(repeat((request("POST", path, EXTENSION, {}),)), b'"values":%d' % rows)

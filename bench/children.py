@@ -1,5 +1,5 @@
 """
-The processes of a benchmark: each on its core, and gone when the benchmark is.
+The processes of a benchmark: each runs on its core, and ends with the benchmark.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ STOP_SECONDS = 15.0
 
 
 class Failure(Exception):
-    """The benchmark has nothing to say: something did not work."""
+    """Something did not work, so the benchmark has no result."""
 
 
 @dataclass(frozen=True)
 class Cores:
-    """The server gets one core, whatever loads it the other."""
+    """One core for the server, the other for the processes that load it."""
 
     server: int
     load: int
@@ -42,14 +42,14 @@ class Cores:
 
 @dataclass
 class Child:
-    """A server that is up."""
+    """A server that is running."""
 
     url: str
     process: subprocess.Popen[bytes]
     log: Path
 
     def memory(self) -> int:
-        """Resident bytes."""
+        """Return the resident memory in bytes."""
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
     def log_tail(self) -> str:
@@ -71,7 +71,7 @@ def on_core(core: int, command: list[str]) -> list[str]:
 def running(
     core: int, module: list[str], log: Path, stdin: int = subprocess.DEVNULL
 ) -> Iterator[Child]:
-    """A Python module that prints `… listening on <url>` once it is ready."""
+    """Run a Python module that prints `… listening on <url>` once it is ready."""
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             on_core(core, [sys.executable, "-m", *module]),
@@ -81,14 +81,14 @@ def running(
             env=environment(),
         )
     try:
-        ready = said_line(process, log, START_SECONDS)
+        ready = next_line(process, log, START_SECONDS)
         yield Child(ready.rsplit(" ", 1)[-1], process, log)
     finally:
         end(process)
 
 
-def said_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> str:
-    """The next line a child prints."""
+def next_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> str:
+    """Return the next line that a child prints."""
     assert process.stdout is not None
     said = b""
     deadline = time.monotonic() + seconds
@@ -108,7 +108,7 @@ def said_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> st
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask, wait, and then insist."""
+    """Ask the process to end, wait, and then kill it."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -1,5 +1,5 @@
 """
-How fast the disk makes 4 KB durable, which bounds what any durable write can do.
+Measure how fast the disk makes 4 KB durable: no durable write can be faster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BLOCKS = 1_000
 
 
 def syncs_per_second(directory: Path, seconds: float) -> float:
-    """Writes of 4 KB, each followed by fdatasync, per second."""
+    """Return the writes of 4 KB per second, each followed by fdatasync."""
     path = directory / "disk-probe"
     handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -1,5 +1,5 @@
 """
-What readers of the feed cost those who write: the same writes, without readers and with.
+Measure what feed readers cost writers: the same writes, without readers and with them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from bench.children import Child, running, said_line
+from bench.children import Child, next_line, running
 from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
 from bench.workloads import EXTENSION, INSTANCES, Api, measure_checked
 from bench.wrk import Load, Measurement
 
 READERS = 500
-# The least share of the rate that writers keep, by their number of connections.
+# The least share of their rate that writers must keep, by their number of connections.
 GOALS = {1: None, 4: None, 16: 0.7}
 # Its rounds are long, so there are half as many, but not fewer than this.
 LEAST_ROUNDS = 3
-# How long after the last write readers may take to be given it.
+# How long after the last write its event may take to reach all readers.
 PATIENCE_SECONDS = 10.0
 
 
@@ -43,7 +43,7 @@ def compare(rig: Rig) -> list[Comparison]:
             rig.say(
                 f"feed {number}/{rounds}  "
                 + "  ".join(
-                    f"c{each.connections} {each.kept[-1]:.2f} ({told(each.counted[-1])})"
+                    f"c{each.connections} {each.kept[-1]:.2f} ({describe(each.counted[-1])})"
                     for each in found
                 )
             )
@@ -54,14 +54,14 @@ def compare(rig: Rig) -> list[Comparison]:
         goal = GOALS[each.connections]
         if goal is not None:
             each.must_keep(goal)
-            # Writers are not to be quick because readers are given nothing.
+            # Writers must not be fast because readers are sent nothing.
             each.met = each.met and not behind
         if behind:
             each.title += f", {behind} readers left behind"
     return found
 
 
-def told(counted: dict[str, Any]) -> str:
+def describe(counted: dict[str, Any]) -> str:
     return (
         f"{counted['events']:,} events, the last {counted['seconds_late']:.1f} s late, "
         f"{counted['behind']} behind, {counted['overflows']} overflows, "
@@ -76,7 +76,7 @@ def write(rig: Rig, api: Api, connections: int) -> Measurement:
 
 
 def write_to_readers(rig: Rig, child: Child, api: Api, comparison: Comparison) -> Measurement:
-    """The same with readers, each of which is given every event of it."""
+    """Measure the same writes with readers, each of which is sent every event."""
     command = ["bench.readers", child.url, api.extension, str(READERS), str(PATIENCE_SECONDS)]
     log = rig.work / "readers.log"
     with running(rig.cores.load, command, log, subprocess.PIPE) as readers:
@@ -85,6 +85,6 @@ def write_to_readers(rig: Rig, child: Child, api: Api, comparison: Comparison) -
         assert readers.process.stdin is not None
         readers.process.stdin.write(b"%d\n" % api.revision())
         readers.process.stdin.flush()
-        counted = json.loads(said_line(readers.process, log, 3 * PATIENCE_SECONDS))
+        counted = json.loads(next_line(readers.process, log, 3 * PATIENCE_SECONDS))
     comparison.counted.append({**counted, "memory": memory})
     return measured

@@ -1,5 +1,5 @@
 """
-The measure everything is held against: a bare ASGI application under the same uvicorn.
+The application that everything is compared with: a bare ASGI application under the same uvicorn.
 
 Its options repeat those of `valuetracker.http.server` instead of taking them from there: should
 our server get a protocol class of its own, this must stay plain uvicorn.
@@ -32,7 +32,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def main() -> None:
-    # As our server is run: uvicorn asks the logger on each connection.
+    # As our server runs: uvicorn asks the logger on each connection.
     logging.basicConfig(level=logging.INFO)
     listener = listen("127.0.0.1", 0)
     config = uvicorn.Config(

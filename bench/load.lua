@@ -1,4 +1,4 @@
--- What wrk sends. After `--` come: the workload, the prefix of the paths, the extension,
+-- The requests that wrk sends. After `--` come: the workload, the prefix of the paths, the extension,
 -- how many instances to spread over, a salt, a query for reads of whole instances, and a
 -- message to anchor writes to.
 --

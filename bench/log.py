@@ -1,5 +1,5 @@
 """
-What keeping the log costs: the same one-key write, with the log and without.
+Measure what the log costs: the same one-key write, with the log and without.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
 from bench.workloads import EXTENSION, INSTANCES, Api, measure_checked
 from bench.wrk import Load, Measurement
 
-# The least share of the rate that is kept, by the number of connections.
+# The least share of the rate that must be kept, by the number of connections.
 GOALS = {16: 0.7, 64: 0.85}
 
 
@@ -52,14 +52,14 @@ def compare(rig: Rig) -> list[Comparison]:
 
 
 def check_logs(revision: int, with_dir: Path, without_dir: Path) -> None:
-    """The one has an entry of every revision at the least, the other nothing."""
+    """Check that one log has an entry of every revision, and the other has none."""
     kept, left_out = rows_of_log(with_dir), rows_of_log(without_dir)
     if kept[0] < revision or not kept[1] or left_out != (0, 0):
         raise Failure(f"Entries and keyframes: {kept} for {revision}; left out: {left_out}.")
 
 
 def rows_of_log(data_dir: Path) -> tuple[int, int]:
-    # In the file itself: what the server says of the log is not what is in question.
+    # Count in the file itself, because what the server answers proves nothing here.
     file = (data_dir / f"{EXTENSION}.db").absolute().as_uri()
     with closing(sqlite3.connect(f"{file}?mode=ro", uri=True)) as connection:
         row: tuple[int, int] = connection.execute(

@@ -1,7 +1,7 @@
 """
-How much of the machine went to processes that are none of the benchmark's.
+Measure how much of the machine other processes used.
 
-The load average cannot tell, because it counts the benchmark itself.
+The load average does not say it, because it counts the benchmark itself.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import psutil
 
 
 class Others:
-    """A stretch of time, to be asked once the children in it have ended."""
+    """A span of time; ask it after the children started in it have ended."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._foreign = _foreign_seconds()
-        # What was done for the benchmark by processes that are not its children.
+        # Seconds that other processes spent for the benchmark without being its children.
         self.done_for_us = 0.0
 
     def cores_used(self) -> float:
-        """Cores that others kept busy, on average."""
+        """Return how many cores other processes kept busy, on average."""
         used = _foreign_seconds() - self._foreign - self.done_for_us
         return max(0.0, used / (time.monotonic() - self._started))
 

@@ -1,5 +1,5 @@
 """
-The same server on PostgreSQL, against itself on SQLite files.
+Compare the server on PostgreSQL with the same server on SQLite files.
 
 Both make every write durable before they answer it, and their files are on one disk. The
 PostgreSQL is a private one, with the settings it comes with.
@@ -25,11 +25,11 @@ from bench.wrk import Load, Measurement
 from tests.support.postgres import PORT, PostgresServer
 
 CONNECTIONS = 16
-# Writes per second, where SQLite does so many: a machine that cannot is not judged.
+# Writes per second; the goal is judged only on a machine where SQLite does so many.
 GOAL = 2_500
 WHERE_SQLITE_DOES = 5_000
 
-# What a socket's path may be long, with the name that is put behind the folder's.
+# The longest path a socket may have, and the name that is appended to its folder.
 LONGEST_PATH = 107
 SOCKET = f"/valuetracker-postgres-12345678/.s.PGSQL.{PORT}.lock"
 
@@ -79,7 +79,7 @@ def run(rig: Rig, api: Api, workload: str, writes: bool) -> Measurement:
 
 @contextmanager
 def private_postgres(rig: Rig) -> Iterator[PostgresServer]:
-    """Beside our own files if PostgreSQL's user can get there, else in the usual place."""
+    """Put its files beside ours if PostgreSQL's user can reach them, else in the usual folder."""
     with tempfile.TemporaryDirectory(dir=rig.work.parent, prefix="pg-") as beside:
         before = tempfile.tempdir
         os.chmod(beside, 0o711)
@@ -91,7 +91,7 @@ def private_postgres(rig: Rig) -> Iterator[PostgresServer]:
             raise Failure(str(error)) from error
         finally:
             tempfile.tempdir = before
-        # Whatever it starts is to have the whole machine, as a PostgreSQL mostly has.
+        # Its processes may use the whole machine, as those of a PostgreSQL usually do.
         own = os.sched_getaffinity(0)
         try:
             os.sched_setaffinity(0, {rig.cores.server, rig.cores.load})
@@ -104,7 +104,7 @@ def private_postgres(rig: Rig) -> Iterator[PostgresServer]:
 
 
 def reachable(path: Path) -> bool:
-    """Whether any user may pass through to it."""
+    """True if any user may enter all folders on the path."""
     return os.geteuid() != 0 or all(each.stat().st_mode & 0o001 for each in (path, *path.parents))
 
 
@@ -113,7 +113,7 @@ def on_disk_of(path: Path, other: Path) -> bool:
 
 
 def seconds_used(postgres: PostgresServer) -> float:
-    """Of processor, by PostgreSQL: it is no child of ours, and yet not another's."""
+    """Return PostgreSQL's processor time; it works for us but is no child of ours."""
     pid = int((postgres.data / "postmaster.pid").read_text().split()[0])
     master = psutil.Process(pid)
     used = 0.0

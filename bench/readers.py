@@ -2,14 +2,14 @@
 Many readers of the feed in one process:
 `python -m bench.readers <url> <extension> <count> <patience in seconds>`.
 
-It says when all of them are connected. Then it is told on its standard input which revision
-is the last; each reader goes on until it has that or patience ends, and it is printed what
-they were given and how many had not reached the end.
+It prints a line when all of them are connected. Then it reads the last revision from its
+standard input. Each reader goes on until it has that revision or patience ends. Then it prints
+what the readers received and how many of them did not reach the last revision.
 
-A reader that the server closes because it does not keep up comes back, as a browser's
-`EventSource` does, and goes on from where it was. As a browser does, it reads deflate.
-What many readers are sent is unpacked and looked at once: five hundred readers stand for five
-hundred machines, and what they do with what they are given must not be what is measured.
+A reader that the server closes because it lags connects again, as a browser's `EventSource`
+does, and continues at its cursor. As a browser does, it reads deflate. A piece that many
+readers receive is unpacked and parsed once: five hundred readers stand for five hundred
+machines, and the work of the readers must not be measured.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from valuetracker.settings import PREFIX
 
 ID = re.compile(rb"^id: ([0-9]+)$", re.MULTILINE)
 OVERFLOW = b"event: overflow"
-# What a deflate stream begins with, and what every packed piece of it ends with.
+# The first bytes of a deflate stream, and the last bytes of every packed piece of it.
 BEGINNING = b"\x78\x01"
 BLOCK_END = b"\x00\x00\xff\xff"
 
 
 class Readers:
-    """What the readers share."""
+    """All readers, and the state they share."""
 
     def __init__(self, url: str, extension: str, count: int) -> None:
         place = urlsplit(url)
@@ -64,7 +64,7 @@ class Readers:
         except OSError as error:
             self.fail(f"a reader cannot connect: {error}")
 
-    def come_back(self, reader: Reader) -> None:
+    def reconnect(self, reader: Reader) -> None:
         task = self.loop.create_task(self.connect(reader))
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
@@ -85,7 +85,7 @@ class Readers:
 
 
 class Piece(NamedTuple):
-    """What there is in one piece of a stream: whole events, and how it ends."""
+    """The whole events in one piece of a stream, and if it ends because the reader lagged."""
 
     first: int
     last: int
@@ -104,7 +104,7 @@ def unpack(packed: bytes) -> Piece:
 
 
 class Reader(asyncio.Protocol):
-    """One reader; it checks that what it is given goes on from what it was given before."""
+    """One reader; it checks that each event follows the one before it."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -116,7 +116,7 @@ class Reader(asyncio.Protocol):
         self.last: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are no subclasses, only alike.
+        # The transports of uvloop are alike, but no subclasses.
         self._transport = cast(asyncio.Transport, transport)
         self._rest = []
         self._answered = self._overflown = False
@@ -175,7 +175,7 @@ class Reader(asyncio.Protocol):
             readers.fail(f"a reader was closed after {self.last}: {error}")
             return
         readers.overflows += 1
-        readers.come_back(self)
+        readers.reconnect(self)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -201,15 +201,15 @@ async def follow(readers: Readers, everyone: list[Reader], url: str, patience: f
     await readers.all_connected.wait()
     print(f"readers listening on {url}", flush=True)
     began, used = time.perf_counter(), time.process_time()
-    told: asyncio.Future[bytes] = readers.loop.create_future()
-    readers.loop.add_reader(0, lambda: told.set_result(os.read(0, 100)))
-    told.add_done_callback(lambda _: readers.loop.remove_reader(0))
-    await told
+    last: asyncio.Future[bytes] = readers.loop.create_future()
+    readers.loop.add_reader(0, lambda: last.set_result(os.read(0, 100)))
+    last.add_done_callback(lambda _: readers.loop.remove_reader(0))
+    await last
     started = time.perf_counter()
     meanwhile = readers.events
-    # If they took all they could get of their core, they set the pace, not the server.
+    # If the readers used all of their core, they set the pace, not the server.
     busy = (time.process_time() - used) / (started - began)
-    readers.final = int(told.result())
+    readers.final = int(last.result())
     for reader in everyone:
         if reader.last is not None and reader.last >= readers.final:
             readers.has_all(reader)

@@ -1,5 +1,5 @@
 """
-What was measured, held against the goals: a table for people, JSON for programs.
+Compare the measurements with the goals: a table for people, JSON for programs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.workloads import CONNECTIONS, HELLO, WORKLOADS, Workload
 from bench.wrk import Measurement
 
 MEMORY_GOAL_BYTES = 60_000_000
-# On a disk slower than this, writes say more about the disk than about us.
+# On a disk slower than this, write rates say more about the disk than about the server.
 LEAST_SYNCS = 500.0
 
 OK = "ok"
@@ -34,14 +34,14 @@ class Findings:
     measured: dict[tuple[str, int], list[Measurement]] = field(default_factory=dict)
     sizes: Sizes | None = None
     comparisons: list[Comparison] = field(default_factory=list)
-    # Cores that processes of no concern to us kept busy meanwhile.
+    # How many cores other processes kept busy meanwhile.
     others: float = 0.0
 
     def add(self, name: str, connections: int, found: Measurement) -> None:
         self.measured.setdefault((name, connections), []).append(found)
 
     def ratios(self, name: str, connections: int) -> list[float]:
-        """Of each round, to hello of the same round."""
+        """Return the ratio to hello of the same round, for each round."""
         hello = self.measured[HELLO.name, connections]
         found = self.measured[name, connections]
         return [ours.rate / bare.rate for ours, bare in zip(found, hello, strict=True)]
@@ -230,7 +230,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 def document(findings: Findings) -> dict[str, Any]:
-    """The same, with each round's figures."""
+    """Return the report as JSON, with the figures of each round."""
     return {
         "rounds": findings.rounds,
         "seconds": findings.seconds,

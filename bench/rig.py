@@ -1,5 +1,5 @@
 """
-What a comparison of two ways of running the server is given, and what it hands back.
+The input and the result of a comparison of two ways of running the server.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bench.others import Others
 from bench.workloads import Api, seed
 from bench.wrk import Measurement
 
-# For what a server does after it has answered.
+# Time for the work that a server does after it has answered.
 SETTLE_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
 class Rig:
-    """Where and how long to measure."""
+    """The folders, cores and durations of a measurement."""
 
     cores: Cores
     work: Path
@@ -33,18 +33,18 @@ class Rig:
 
 @dataclass
 class Comparison:
-    """One thing measured beside another, in each round both."""
+    """Two measurements that are compared; each round makes both."""
 
     name: str
     title: str
     connections: int
     writes: bool
     goal: str = ""
-    # Whether the goal was reached; None where there is none, or nothing to judge it by.
+    # True if the goal was reached; None if there is no goal, or nothing to judge it by.
     met: bool | None = None
     measured: list[Measurement] = field(default_factory=list)
     beside: list[Measurement] = field(default_factory=list)
-    # What else was counted, by round.
+    # Other counts, by round.
     counted: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, measured: Measurement, beside: Measurement) -> None:
@@ -53,14 +53,14 @@ class Comparison:
 
     @property
     def kept(self) -> list[float]:
-        """The share of the rate that was kept, of each round."""
+        """Return the share of the rate that was kept, for each round."""
         return [
             ours.rate / theirs.rate for ours, theirs in zip(self.measured, self.beside, strict=True)
         ]
 
     @property
     def values(self) -> list[float]:
-        """What the table shows."""
+        """Return the numbers that the table shows."""
         return self.kept
 
     def must_keep(self, least: float) -> None:
@@ -69,7 +69,7 @@ class Comparison:
 
 
 class Cost(Comparison):
-    """The same, told as how many times as long a request takes."""
+    """A comparison shown as how many times as long a request takes."""
 
     @property
     def values(self) -> list[float]:
@@ -83,7 +83,7 @@ class Cost(Comparison):
 def in_turn(
     number: int, first: Callable[[], Measurement], second: Callable[[], Measurement]
 ) -> tuple[Measurement, Measurement]:
-    """Both measurements; which is made first changes from round to round."""
+    """Make both measurements; which one is first changes from round to round."""
     if number % 2:
         return first(), second()
     late = second()
@@ -95,6 +95,6 @@ def serve(data_dir: Path, *options: str) -> list[str]:
 
 
 def prepare(api: Api) -> None:
-    """A new extension with the data the workloads need."""
+    """Register a new extension and write the data that the workloads need."""
     api.register()
     seed(api)

@@ -1,8 +1,9 @@
 """
-Requests one after the other over one connection, each timed.
+Send requests one after the other over one connection, and time each of them.
 
-For what wrk cannot send or check. What is compared takes turns, request by request, so both
-meet the same machine; and requests are bytes made beforehand, so little of the time is ours.
+This is for requests that wrk cannot send or check. The two sides of a comparison take turns,
+request by request, so both run in the same conditions. The bytes of the requests are made
+beforehand, so that little of the measured time is spent here.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: bytes) -> bytes:
-        """The body of the answer, which must be a success."""
+        """Send a request; return the body of the answer, which must be a success."""
         self._socket.sendall(request)
         answer = self._receive()
         while (end := answer.find(END)) < 0:
@@ -64,7 +65,7 @@ class Connection:
 
 
 def request(method: str, path: str, extension: str, body: Any = None) -> bytes:
-    """A request as it goes over the wire."""
+    """Return the bytes of a request."""
     content = b"" if body is None else orjson.dumps(body)
     head = (
         f"{method} {PREFIX}{path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-extension-id: {extension}\r\n"
@@ -75,10 +76,10 @@ def request(method: str, path: str, extension: str, body: Any = None) -> bytes:
 
 @dataclass
 class Way:
-    """One thing to be timed: what to send for it, time after time, in one request or more."""
+    """One thing that is timed: the request or requests that each repetition sends."""
 
     requests: Iterator[Sequence[bytes]]
-    # What must stand in each answer for it to count as done.
+    # Each answer must contain this text to count as a success.
     proof: bytes
     seconds: list[float] = field(default_factory=list)
 
@@ -101,11 +102,11 @@ class Way:
 
 
 def take_turns(connection: Connection, ways: Sequence[Way], seconds: float) -> list[Measurement]:
-    """Measure each of them for about so long."""
+    """Measure each way for about that many seconds."""
     for way in ways:
         way.seconds.clear()
     deadline = time.perf_counter() + seconds * len(ways)
-    # A percentile needs two of each.
+    # A percentile needs two measurements of each.
     while time.perf_counter() < deadline or len(ways[0].seconds) < 2:
         for way in ways:
             way.go(connection)

@@ -1,10 +1,10 @@
 """
-Whether a write costs more in a large database than in a small one.
+Compare the cost of a write in a large database and in a small one.
 
 Both are extensions of one server, written to in turns, with the same writes to as many
-instances: so that they differ in their size and in nothing else. The small one is made anew
-for each round, because its own log would soon make it large. Beside that it is told what
-writes to all instances of the large one cost: those of one group then touch a page each.
+instances, so that they differ only in their size. The small one is created anew for each
+round, because its own log would soon make it large. The report also has the cost of writes to
+all instances of the large one, where each write of a group touches another page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.wrk import Load
 SMALL_BYTES = 1_000_000
 LARGE_BYTES = 100_000_000
 CONNECTIONS = 16
-# The most a write may cost in the large one, in writes of the small one.
+# The most a write may cost in the large database, as a multiple of one in the small database.
 GOAL = 1.5
 
 # One instance of about half a megabyte; the log has as much again.
@@ -37,7 +37,7 @@ class Sizes:
 
     small: list[float] = field(default_factory=list)
     large: list[float] = field(default_factory=list)
-    # The same in the large one, to all its instances.
+    # Rates of writes to all instances of the large database.
     scattered: list[float] = field(default_factory=list)
     small_bytes: int = 0
     large_bytes: int = 0
@@ -48,7 +48,7 @@ class Sizes:
 
     @property
     def costs(self) -> list[float]:
-        """How many times as long a write takes in the large one, by round."""
+        """Return how many times as long a write takes in the large database, by round."""
         return self._times(self.small, self.large)
 
     @property

@@ -1,8 +1,8 @@
 """
-The server as it is, except that the rows of the log are not written.
+The server without the writing of log rows.
 
-Only the benchmark has this, to tell what keeping the log costs. All else is done: rows of
-the log are made and sealed, revisions are counted, values are written and synced.
+Only the benchmark uses this module, to measure what the log costs. All else is done: log rows
+are made and sealed, revisions are counted, values are written and synced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOG = (INSERT_ENTRY, INSERT_KEYFRAME)
 
 
 def leave_out_log() -> None:
-    # Every way of writing many rows; that none was missed is checked in the file.
+    # Replace every way of writing many rows; the benchmark checks in the file that none is left.
     for name in ("execute_many", "execute_tuples"):
         setattr(SQLiteTransaction, name, except_log(getattr(SQLiteTransaction, name)))
 

@@ -1,5 +1,5 @@
 """
-What is measured against hello, the data it needs, and the proof that it was done.
+The workloads compared with hello, the data they need, and the checks that they were done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Workload:
 
 HELLO = Workload("hello", "bare ASGI application")
 
-# Reads stand before writes, so that what a write leaves to be done disturbs none of them.
+# Reads come before writes, so that work left over from a write disturbs no read.
 WORKLOADS = (
     Workload("w1", "read one key", 0.5),
     Workload("w2", "read 20 keys", 0.5),
@@ -43,7 +43,7 @@ WORKLOADS = (
 
 @dataclass
 class Api:
-    """The server as one extension sees it, for what is done beside the measuring."""
+    """Calls to the server as one extension, for everything that is not measured."""
 
     child: Child
     extension: str
@@ -69,7 +69,7 @@ class Api:
         self.call("PUT", f"/instances/i{number}/data/merge", values)
 
     def revision(self) -> int:
-        """The revision a write of its own reaches."""
+        """Write something, and return the revision of that write."""
         body = {"key": "k1", "value": "bench"}
         return int(self.call("POST", "/instances/i1/data", body).headers["x-revision"])
 
@@ -83,7 +83,7 @@ def seed(api: Api) -> None:
 
 
 def check_reads(api: Api) -> None:
-    """What the reading workloads ask for is there, all of it."""
+    """Check that everything the reading workloads ask for exists."""
     one = api.call("GET", "/instances/i1/data/k1").json()
     twenty = api.call("GET", "/instances/i1/data").json()
     character = api.call("GET", "/characters/c1").json()
@@ -102,12 +102,12 @@ def measure_workload(
 def measure_checked(
     core: int, api: Api, load: Load, connections: int, seconds: float, writes: bool
 ) -> Measurement:
-    """A measurement; if of writes, one whose every answered write has its revision."""
+    """Measure a workload; if it writes, check that every answered write made a revision."""
     if not writes:
         return measure(core, api.child, load, connections, seconds)
     before = api.revision()
     found = measure(core, api.child, load, connections, seconds)
-    # Of the mix, every fifth request of each connection's share is a write, more or less.
+    # In the mix, about every fifth request of each connection is a write.
     least = found.requests // 5 - connections if load.workload == "w6" else found.requests
     made = api.revision() - before - 1
     if made < least:

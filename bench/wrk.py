@@ -1,5 +1,5 @@
 """
-One run of wrk, and what it measured.
+Run wrk once, and read what it measured.
 
 A run with a single answer other than a success, or a single socket error, is no
 measurement: a server that refuses is fast.
@@ -25,20 +25,20 @@ _runs = itertools.count()
 
 @dataclass(frozen=True)
 class Load:
-    """What to send, to which extension, spread over how many instances."""
+    """The request to send, the extension, and the number of instances it is spread over."""
 
     workload: str
     extension: str = "-"
     instances: int = 1
-    # Put behind the path where whole instances are read.
+    # Appended to the path where whole instances are read.
     query: str = ""
-    # What writes are anchored to.
+    # The message that writes are anchored to.
     message: str = ""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run of wrk found."""
+    """The result of one run of wrk."""
 
     requests: int
     rate: float
@@ -53,7 +53,7 @@ def measure(core: int, child: Child, load: Load, connections: int, seconds: floa
         [
             *("wrk", "--threads", "1", "--latency", "--script", str(SCRIPT)),
             *("--connections", str(connections), "--duration", f"{seconds:g}s"),
-            # A disk that stalls shows in the rate; only a server that hangs is an error.
+            # A stalling disk shows in the rate; only a server that hangs is an error.
             *("--timeout", "20s", child.url, "--"),
             *(load.workload, PREFIX, load.extension, str(load.instances), salt),
             *(load.query, load.message),
