@@ -19,6 +19,7 @@ from valuetracker.reference.markdown import (
 )
 from valuetracker.settings import PREFIX
 
+RUN = "API.md is not up to date: run `make docs`."
 API_MD = Path(__file__).parent.parent.parent / "API.md"
 
 
@@ -28,7 +29,7 @@ def text() -> str:
 
 
 def test_api_md_is_up_to_date(text: str) -> None:
-    assert text == api_markdown(SECTIONS), "API.md is not up to date: run `make docs`."
+    assert text == api_markdown(SECTIONS), RUN
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.path)
@@ -37,8 +38,8 @@ def test_every_route_has_a_section_and_a_line_in_the_contents(
 ) -> None:
     methods = " · ".join(endpoint.methods)
 
-    assert f"### {methods} `{endpoint.path}`" in text
-    assert f"  - [{methods} `{endpoint.path}`](#{slug(title(endpoint))})" in text
+    assert f"### {methods} `{endpoint.path}`" in text, RUN
+    assert f"  - [{methods} `{endpoint.path}`](#{slug(title(endpoint))})" in text, RUN
 
 
 def test_every_section_of_a_route_has_an_example(text: str) -> None:
@@ -50,12 +51,17 @@ def test_every_section_of_a_route_has_an_example(text: str) -> None:
         if each.startswith("### ") and "\nExample: " not in each
     ]
 
-    assert without == []
+    assert without == [], (
+        f"No example: {', '.join(without)}. Add a step with a title to "
+        "tests/support/walk/story.py or chat_story.py, then run `make docs`."
+    )
 
 
 @pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.code)
 def test_every_code_is_in_api_md(kind: Any, text: str) -> None:
-    assert re.search(rf"^\| {kind.status} \| `{kind.code}` \| .+ \|$", text, re.MULTILINE)
+    row = rf"^\| {kind.status} \| `{kind.code}` \| .+ \|$"
+
+    assert re.search(row, text, re.MULTILINE), RUN
 
 
 def test_every_link_leads_to_a_heading(text: str) -> None:
@@ -70,8 +76,8 @@ def test_every_link_leads_to_a_heading(text: str) -> None:
 
 
 def test_the_introduction_is_filled_in(text: str) -> None:
-    assert f"All routes begin with `{PREFIX}`." in text
-    assert contents_markdown(SECTIONS) in text
+    assert f"All routes begin with `{PREFIX}`." in text, RUN
+    assert contents_markdown(SECTIONS) in text, RUN
     assert "<!--" not in text
 
 

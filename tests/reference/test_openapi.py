@@ -36,7 +36,12 @@ def test_every_operation_has_a_name_of_its_own() -> None:
 
     names = [operation["operationId"] for item in items for operation in item.values()]
 
-    assert sorted(names) == sorted(set(names))
+    shared = sorted({name for name in names if names.count(name) > 1})
+    assert not shared, (
+        f"Two routes have the operation id {' and '.join(shared)}, which is made from the name of "
+        "the handler. Rename one handler, or give the routes different ids in `_operation` of "
+        "valuetracker/reference/openapi.py."
+    )
 
 
 def test_examples_stand_beside_the_schemas() -> None:
@@ -51,16 +56,23 @@ def test_examples_stand_beside_the_schemas() -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.path)
 def test_every_handler_says_what_it_does(endpoint: Endpoint) -> None:
-    assert endpoint.summary.endswith((".", "…")) or endpoint.description
-    assert endpoint.summary[0].isupper()
+    advice = (
+        f"Give the handler {endpoint.handler.__name__} a docstring: the first line is the summary "
+        "in API.md, a sentence; the rest is the description."
+    )
+
+    assert endpoint.summary.endswith((".", "…")) or endpoint.description, advice
+    assert endpoint.summary[:1].isupper(), advice
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.path)
 def test_every_field_is_described(endpoint: Endpoint) -> None:
-    if isinstance(endpoint.body, AnyKeys | AnyDocument):
-        assert endpoint.body.description
-    else:
-        assert all(each.description for each in (*endpoint.body, *endpoint.query))
+    body = endpoint.body
+    fields = [body] if isinstance(body, AnyKeys | AnyDocument) else [*body, *endpoint.query]
+
+    assert all(each.description for each in fields), (
+        f"Describe every field in the row of {endpoint.path}: API.md shows the descriptions."
+    )
 
 
 def test_the_served_document_is_the_same(shared_server: RunningServer) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,10 +13,14 @@ from hypothesis import strategies as st
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow
+from valuetracker.store.rows.checkpoints import CheckpointRow
 from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_changes, encode_change
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
+from valuetracker.store.rows.operations import OperationRow
 from valuetracker.store.rows.places import FlipRow, PlaceRow
+from valuetracker.store.rows.row import Row
+from valuetracker.store.tx.idempotency import RequestRow
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
@@ -56,6 +62,40 @@ BESIDE: dict[type, set[str]] = {
     DataRow: {"content"},
     PlaceRow: {"flip_before_last"},
 }
+
+
+MIGRATIONS = Path(__file__).parent.parent.parent / "migrations"
+ROW_CLASSES: list[type[Row]] = [
+    *dict.fromkeys(type(row) for row in ROWS),
+    *(CheckpointRow, OperationRow, RequestRow),
+]
+
+
+def migrated_columns(engine: str, table: str) -> set[str]:
+    """Return the columns that the migrations of an engine give a table."""
+    name = rf"(?:\{{schema\}}\.)?{table}"
+    found: set[str] = set()
+    for path in sorted((MIGRATIONS / engine).glob("*.sql")):
+        text = path.read_text(encoding="utf-8")
+        for created in re.findall(rf"CREATE TABLE {name} \((.*?)\n\)", text, re.DOTALL):
+            found |= set(re.findall(r"^ {4}([a-z_]+) ", created, re.MULTILINE))
+        found |= set(re.findall(rf"ALTER TABLE {name} ADD COLUMN ([a-z_]+) ", text))
+    return found
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("row", ROW_CLASSES, ids=lambda each: each.__name__)
+def test_a_row_class_has_the_columns_of_its_table(row: type[Row], engine: str) -> None:
+    columns = migrated_columns(engine, row.table)
+
+    assert set(row.columns) - columns == set(), (
+        f"{row.__name__} has columns that the table {row.table!r} does not have. Add them to "
+        f"migrations/{engine}/, with a sentence that says what they are for."
+    )
+    assert columns - set(row.columns) == set(), (
+        f"The table {row.table!r} of migrations/{engine}/ has columns that {row.__name__} does "
+        f"not have. Add them to the class in {row.__module__}, before `checksum`."
+    )
 
 
 def columns_of(row: Any) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 import orjson
 
 from valuetracker import __version__, errors
+from valuetracker.api import data
 from valuetracker.errors import ValueTrackerError
 from valuetracker.http.call import Document, Stream
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
@@ -22,6 +23,9 @@ from valuetracker.reference.examples import Example, examples_of
 from valuetracker.settings import PREFIX
 
 Sections = dict[str, list[Endpoint]]
+
+# The handlers that serve the values of instances and of chats.
+VALUE_HANDLERS = {endpoint.handler for endpoint in data.ENDPOINTS}
 
 # Headers that every writing request may have.
 WRITE_HEADERS = {
@@ -137,7 +141,7 @@ def _operation(
     section: str, endpoint: Endpoint, method: str, path: str, schemas: dict[str, Any]
 ) -> dict[str, Any]:
     name = endpoint.handler.__name__
-    if "/{chat}/data" in endpoint.path:
+    if "/{chat}" in endpoint.path and endpoint.handler in VALUE_HANDLERS:
         name = f"chat_{name}"
     if endpoint.extension == "path":
         name = f"cross_extension_{name}"

@@ -1,7 +1,7 @@
 """
 Records the titled steps of the walk into `valuetracker/reference/examples.json`.
 
-`make docs` runs this module. `tests/reference/test_examples.py` takes the walk again and
+`make docs` runs this module. `tests/reference/test_walk.py` takes the walk again and
 compares the result with the file.
 """
 
