@@ -131,28 +131,40 @@ def test_status_and_code_never_change(name: str, expected: tuple[int, str]) -> N
 
 
 def test_the_code_of_every_error_that_is_raised_is_listed_here() -> None:
-    assert {each.__name__ for each in raised()} == set(CODES)
+    names = {each.__name__ for each in raised()}
+
+    assert names - set(CODES) == set(), (
+        "Add the status and the code of these errors to CODES in tests/test_errors.py."
+    )
+    assert set(CODES) - names == set(), (
+        "These errors are in CODES and not among the classes that are raised. A code that was "
+        "released stays."
+    )
 
 
 def test_no_two_errors_that_are_raised_share_a_code() -> None:
     # A number may be out of range in the request (400) or in the result (409).
     codes = sorted(each.code for each in raised() if each.__name__ != "NumberLeftRange")
 
-    assert codes == sorted(set(codes))
+    assert codes == sorted(set(codes)), "Two classes have the same code: change the new one."
 
 
 @pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
 def test_every_class_has_a_message_and_a_snake_case_code(
     kind: type[ValueTrackerError],
 ) -> None:
-    assert kind.__doc__
-    assert "\n" not in kind.__doc__.strip()
+    message = (kind.__doc__ or "").strip()
+
+    assert message, f"Give {kind.__name__} a docstring: it is the message that callers get."
+    assert "\n" not in message, f"The docstring of {kind.__name__} is the message: write one line."
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
 
 
 @pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
 def test_the_family_is_drawn_in_the_docstring(kind: type[ValueTrackerError]) -> None:
-    assert re.search(rf"\b{kind.__name__}\b", errors.__doc__ or "")
+    assert re.search(rf"\b{kind.__name__}\b", errors.__doc__ or ""), (
+        f"Put {kind.__name__} into the tree in the docstring of valuetracker/errors/__init__.py."
+    )
 
 
 def test_the_message_is_the_docstring_unless_another_is_given() -> None:

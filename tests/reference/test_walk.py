@@ -52,7 +52,12 @@ def closed(schema: Any) -> Any:
 
 def schema_for(description: Any, step: Step, media_type: str) -> dict[str, Any]:
     operation = description["paths"][PREFIX + step.route][step.method.lower()]
-    schema = operation["responses"][str(step.status)]["content"][media_type]["schema"]
+    answers = operation["responses"]
+    assert str(step.status) in answers, (
+        f"{step.method} {step.route} answers {step.status}, which its row in valuetracker/api/ "
+        "does not declare. Add the error to `raises`, or the status to `also`."
+    )
+    schema = answers[str(step.status)]["content"][media_type]["schema"]
     return {**schema, "components": description["components"]}
 
 
