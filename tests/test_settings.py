@@ -159,7 +159,15 @@ def test_the_flag_wins_over_the_variable(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_readme_has_a_row_for_each_with_its_variable_and_default() -> None:
-    assert readme_rows() == [row_of(setting) for setting in SETTINGS.values()]
+    rows = readme_rows()
+
+    for setting in SETTINGS.values():
+        row = row_of(setting)
+        assert row in rows, f"Add this row to the table of README.md: | {' | '.join(row)} |"
+    assert rows == [row_of(setting) for setting in SETTINGS.values()], (
+        "The rows in README.md have the order of the fields in valuetracker/settings.py, and no "
+        "row is there without its field."
+    )
 
 
 def test_the_readme_names_no_setting_that_is_not_there() -> None:
