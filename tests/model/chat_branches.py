@@ -1,8 +1,8 @@
 """
-Checkpoints and branches in the chat model: points of a story with a name, or with a future.
+Checkpoints and branches in the chat model.
 
-A branch copies what belongs to its point, change by change and place by place, and is a chat
-like any other from then on. Of the copies only the revisions are old.
+A branch copies every change and every place up to its point, and is a chat like any other from
+then on. The copies keep the revisions of the originals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.model.chat_model import ChatModel
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a branch comes from: up to which moment, and which instance was made of which."""
+    """The origin of a branch: parent, moment, and the new ids of its instances by the old."""
 
     parent: int
     moment: int
@@ -24,26 +24,26 @@ class Origin:
 
 
 class BranchModel(ChatModel):
-    """The whole model."""
+    """The whole model: values, chats, checkpoints and branches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.origins: dict[int, Origin] = {}
-        # By chat and name; they outlive whatever happens to the chat.
+        # By chat and name; a checkpoint stays whatever happens to the chat.
         self.checkpoints: dict[tuple[int, str], Point] = {}
 
-    def heirs(self) -> dict[str, str]:
-        """Every instance a branch has made, and of which."""
+    def instance_copies(self) -> dict[str, str]:
+        """Return the instances that branches copied: the old id by the new one."""
         return {new: old for each in self.origins.values() for old, new in each.ids.items()}
 
-    def begun(self, owner: Owner) -> int | None:
-        """The revision of the branch that made this chat or this instance, if one did."""
+    def branched_at(self, owner: Owner) -> int | None:
+        """Return the revision of the branch that made this chat or instance, if one did."""
         for chat, origin in self.origins.items():
             if owner == chat or owner in origin.ids.values():
                 return origin.revision
         return None
 
-    # In the story of a branch, what it took over happened to itself
+    # Before the branch was made, its past is that of its parent
 
     def members_at(self, chat: int, revision: int) -> list[str]:
         origin = self.origins.get(chat)
@@ -62,7 +62,7 @@ class BranchModel(ChatModel):
     # Checkpoints
 
     def checkpoint(self, name: str, label: str, message: str | None = None) -> bool:
-        """Whether it could be made: there may be one of that name."""
+        """Make a checkpoint; return False if the chat has one of that name."""
         chat = self.point(name).chat
         if (chat, label) in self.checkpoints:
             return False
@@ -74,7 +74,7 @@ class BranchModel(ChatModel):
     # Branches
 
     def branch(self, point: Point, name: str, ids: dict[str, str]) -> None:
-        """A new chat of that name; `ids` are the new ones of the point's instances, by the old."""
+        """Make a branch; `ids` has the new ids of the point's instances, by the old ones."""
         assert set(ids) == set(self.members(point))
         with self.request():
             self.touched = True
@@ -85,15 +85,15 @@ class BranchModel(ChatModel):
             owners: dict[Owner, Owner] = {point.chat: chat}
             owners.update(ids)
             self._take_changes(point, owners)
-            self._settle_values(chat)
+            self._derive_values(chat)
 
     def _take_places(self, point: Point, chat: int) -> None:
         for place in point.places:
             own = place._replace(chat=chat)
-            first_seen = point.then.first_seen[point.chat, place.message]
-            self.now.seen.add(own)
-            self.now.first_seen[chat, place.message] = first_seen
-            # Hashes are not in the log: there are only those of now.
+            first_registered = point.then.first_registered[point.chat, place.message]
+            self.now.registered.add(own)
+            self.now.first_registered[chat, place.message] = first_registered
+            # The log has no hashes, so a branch takes over the present ones.
             if place in self.now.hashes:
                 self.now.hashes[own] = self.now.hashes[place]
         for message, swipe in point.then.chains[point.chat].items():
@@ -106,7 +106,7 @@ class BranchModel(ChatModel):
             for change in self.log
             if change.row.owner in owners and self.belongs(point, change)
         ]
-        # What a restore has brought back for good comes along, but counts only there.
+        # A change that a restore has pinned is copied, too, but counts only in that restore.
         pinned = {each.number for change in taken for each in change.sources if each.pinned}
         pinned -= {change.number for change in taken}
         copies: dict[int, int] = {}
@@ -140,12 +140,12 @@ class BranchModel(ChatModel):
         self.log.append(copy)
         self.now.length += 1
 
-    def _settle_values(self, chat: int) -> None:
-        """What the branch begins with: one derived state at its own revision."""
+    def _derive_values(self, chat: int) -> None:
+        """Give the branch its first values: derived changes at its own revision."""
         self.now.clock += 1
         owners = [chat, *self.origins[chat].ids.values()]
         for row in dict.fromkeys(change.row for change in self.log if change.row.owner in owners):
-            value, _ = self.recomputed(row)
+            value, _ = self.recompute(row)
             self._put(row, value)
             if value is not ...:
                 self.now.reworked[row] = self.revision

@@ -1,8 +1,8 @@
 """
-The log under the chat model: rows, places, source changes, and the values they make.
+The log of the chat model: rows, places, source changes, and the values they make.
 
-A source change is live while its place is in the visible chain of its chat; a value is what
-the live ones of its row make, one after the other. `tests/chat_model.py` does the rest.
+A source change is live while its place is in the visible chain of its chat. A value is the
+result of the live changes of its row, one after the other. `chat_model.py` does the rest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tests.model.values_model import operate, same
 
-# The number of a chat (it keeps it when it is renamed), or the id of an instance.
+# The number of a chat (a renamed chat keeps it), or the id of an instance.
 Owner = int | str
 Values = dict["Row", Any]
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where in the story: without a chat it is recorded and never flips."""
+    """A message and a swipe; without a chat, a place is recorded and never flips."""
 
     chat: int | None
     message: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A change named by a restore; pinned: it counts as unanchored there."""
+    """A change named by a restore; if it is pinned, it counts as unanchored there."""
 
     number: int
     pinned: bool
@@ -43,7 +43,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A source change: what somebody wrote."""
+    """A source change: what a caller asked for."""
 
     number: int
     revision: int
@@ -52,7 +52,7 @@ class Change:
     operand: Any = None
     place: Place | None = None
     sources: tuple[Source, ...] = ()
-    # By a branch, from its parent: its revision is that of the parent's change.
+    # A branch took it over from its parent: its revision is that of the parent's change.
     taken: bool = False
 
 
@@ -60,9 +60,9 @@ class Change:
 class Step:
     """
     One thing a request asks for: a batch operation, `override`, `patch` of one key, `claim`
-    (set unless it is there) or `require` (refuse unless it is there).
+    (set unless the key exists) or `require` (refuse unless the key exists).
 
-    Without an instance it is about the chat itself; with one, `chat` is what `x-chat-id` says.
+    Without an instance, it writes to the chat's own data; with one, `chat` is `x-chat-id`.
     """
 
     op: str
@@ -76,29 +76,29 @@ class Step:
 
 @dataclass
 class State:
-    """One moment of an extension."""
+    """The state of an extension at one revision."""
 
     revision: int = 0
-    # How many changes the log has.
+    # The number of changes in the log.
     length: int = 0
-    # Every id a chat has or had, and the one it has now.
+    # The chat of every present and former id; and the present id of each chat.
     names: dict[str, int] = field(default_factory=dict)
     titles: dict[int, str] = field(default_factory=dict)
     # The visible swipe of each visible message, in the order of the story.
     chains: dict[int, dict[str, str]] = field(default_factory=dict)
-    seen: set[Place] = field(default_factory=set)
-    first_seen: dict[tuple[int, str], int] = field(default_factory=dict)
+    registered: set[Place] = field(default_factory=set)
+    first_registered: dict[tuple[int, str], int] = field(default_factory=dict)
     hashes: dict[Place, str] = field(default_factory=dict)
-    # Each instance, and its chat.
+    # The chat of each instance.
     instances: dict[str, int | None] = field(default_factory=dict)
     # Changes of instances that left a chat: the live ones count as unanchored from then on.
     freed: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
-    # The revision at which a flip last made a row another.
+    # The revision at which a flip last changed a row.
     reworked: dict[Row, int] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
-    # When each key came into being; those that one flip or restore brings share a number.
-    births: dict[Row, int] = field(default_factory=dict)
+    # When each key was created; keys that one flip or restore creates share a number.
+    created: dict[Row, int] = field(default_factory=dict)
     clock: int = 0
 
     def members(self, chat: int) -> list[str]:
@@ -110,8 +110,8 @@ class Point:
     """
     A chat at a moment, and there perhaps as of a message.
 
-    Anchored changes belong to it if their place is one of these (at or before it, visible or
-    hidden), unanchored ones if their revision is below the limit.
+    An anchored change belongs to it if its place is in `places` (at or before the message,
+    visible or hidden), an unanchored one if its revision is below the limit.
     """
 
     chat: int
@@ -123,7 +123,7 @@ class Point:
 
 @dataclass
 class Report:
-    """What a reconcile answers; changed are (row, before, after), `...` where there is none."""
+    """The answer to a reconcile; `changed` has (row, before, after), `...` for no value."""
 
     dormant: int
     revived: int
@@ -136,7 +136,7 @@ Counts = Callable[[Change], bool]
 
 
 class Missing(Exception):
-    """404: what the request is about is not there."""
+    """404: the chat, instance or key of the request does not exist."""
 
 
 class Conflict(Exception):
@@ -147,13 +147,13 @@ class Conflict(Exception):
 
 
 class ChatLog:
-    """The source changes, and what comes of those that are live."""
+    """The source changes, and the values that the live ones make."""
 
     def __init__(self) -> None:
         self.log: list[Change] = []
         self.now = State()
         self.past = [self.now]
-        # Of the last request: whether it took a revision, and whether `x-live` is false.
+        # Of the last request: True if it made a revision; True if `x-live` is false.
         self.touched = False
         self.dormant = False
 
@@ -163,7 +163,7 @@ class ChatLog:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """All of it or nothing, and one revision if it touches anything."""
+        """Do all of a request or nothing; make one revision if it touches anything."""
         before = self.now
         self.now = copy.deepcopy(before)
         self.now.revision += 1
@@ -194,8 +194,8 @@ class ChatLog:
     def _is_dormant(self, change: Change) -> bool:
         return change.number not in self.now.dropped and not self.is_live(change)
 
-    def standing(self, row: Row, counts: Counts) -> tuple[Source, ...]:
-        """The changes that count for a row; a restore stands for those it names."""
+    def sources_of(self, row: Row, counts: Counts) -> tuple[Source, ...]:
+        """Return the changes that count for a row; a restore is replaced by those it names."""
         found: list[Source] = []
         for change in self.log:
             if change.row != row or not counts(change):
@@ -208,7 +208,7 @@ class ChatLog:
         return tuple(found)
 
     def replay(self, sources: tuple[Source, ...]) -> tuple[Any, list[Change]]:
-        """The value those make (`...`: none), and those since the last base that do not apply."""
+        """Return the value (`...`: none), and the changes since the last base that fail."""
         values: dict[str, Any] = {}
         conflicts: list[Change] = []
         for source in sources:
@@ -221,15 +221,15 @@ class ChatLog:
                 conflicts.append(change)
         return values.get("", ...), conflicts
 
-    def recomputed(self, row: Row) -> tuple[Any, list[Change]]:
-        return self.replay(self.standing(row, self.is_live))
+    def recompute(self, row: Row) -> tuple[Any, list[Change]]:
+        return self.replay(self.sources_of(row, self.is_live))
 
     def _put(self, row: Row, value: Any) -> None:
         if value is ...:
             self.now.values.pop(row, None)
             return
         if row not in self.now.values:
-            self.now.births[row] = self.now.clock
+            self.now.created[row] = self.now.clock
         self.now.values[row] = value
 
     def _record(
@@ -240,7 +240,7 @@ class ChatLog:
         place: Place | None = None,
         sources: tuple[Source, ...] = (),
     ) -> dict[str, Any]:
-        """Log a source change and, unless its place is hidden, do it; what it answers."""
+        """Log a source change, apply it unless its place is hidden, and return the answer."""
         change = Change(len(self.log), self.revision, row, op, operand, place, sources)
         self.log.append(change)
         self.now.length += 1
@@ -263,7 +263,7 @@ class ChatLog:
 
 
 def differ(one: Any, other: Any) -> bool:
-    """Whether two values are not the same on the wire; `...` is none."""
+    """True if two values differ as JSON text; `...` is no value."""
     if one is ... or other is ...:
         return one is not other
     return not same(one, other)
@@ -274,7 +274,7 @@ def data_of(values: Values, owner: Owner, space: str = "data") -> dict[str, Any]
 
 
 def series_of(values: Values, chat: int) -> dict[str, tuple[int, dict[int, Any]]]:
-    """Of each series that has any: its current version, and the content of each."""
+    """Return each series that has versions: the current one, and the content of each."""
     found: dict[str, dict[int, Any]] = {}
     rows = data_of(values, chat, "series")
     for key, content in rows.items():

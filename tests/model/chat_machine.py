@@ -1,7 +1,7 @@
 """
-The server against the chat model: random stories, told to both, compared at every step.
+Compare the server with the chat model: both get random stories and must agree at every step.
 
-Few ids, so that the same places, keys and instances are met again and again.
+There are few ids, so that the same places, keys and instances are used again and again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.model.chat_reading import (
 from tests.model.values_model import MERGE_PATCH, refused
 
 INSTANCES = st.sampled_from(IDS)
-# Whose data: half of the time the chat's own.
+# The holder that is written to; half of the time the chat itself.
 TARGETS = st.none() | INSTANCES
 KEYS = st.sampled_from(["a", "b", "c"])
 NAMES = st.sampled_from(["recap", "outfit"])
@@ -59,7 +59,7 @@ MESSAGE = "Instance data {} successfully"
 
 
 class ChatComparison(ChatReading):
-    """What people, models and SillyTavern do to chats and what is in them."""
+    """Writes to chats, instances and values, as people, models and SillyTavern make them."""
 
     @initialize(values=st.lists(MANY, min_size=2, max_size=2))
     def begin(self, values: list[dict[str, Any]]) -> None:
@@ -77,16 +77,16 @@ class ChatComparison(ChatReading):
         new=st.sampled_from([*NEW_NAMES, *CHATS]),
     )
     def rearrange(self, number: int, id: str, what: str, new: str) -> None:
-        id = self.heir(number, id)
+        id = self.instance_or_copy(number, id)
         if what == "delete" and id in IDS:
-            # Of a branch, what is deleted is shown as of a message all the same.
+            # A deleted instance of a branch is still shown as of a message, so none is deleted.
             self.delete_instance(id)
         elif what == "rename":
             self.rename_chat(self.name(number), new)
         elif what == "keep":
             self.put_instance(id, ...)
         elif id in IDS or self.name(number) in BRANCHES:
-            # Elsewhere the heirs of instances would be shown with those they are heirs of.
+            # In another chat, a copy would be shown beside the instance it was copied from.
             self.put_instance(id, self.name(number) if what == "bind" else None)
 
     def put_instance(self, id: str, name: str | EllipsisType | None) -> None:
@@ -145,10 +145,10 @@ class ChatComparison(ChatReading):
         anchor: Anchor,
         said: bool,
     ) -> None:
-        """Every data route; those of instances sometimes say which chat they believe to be in."""
+        """Take every data route; requests for instances sometimes send `x-chat-id`."""
         name = self.name(number)
-        id = self.heir(number, id) if id is not None else None
-        self.make_sure(id, name, number)
+        id = self.instance_or_copy(number, id) if id is not None else None
+        self.ensure_instance(id, name, number)
         method, end, body, steps = request_of(kind, values, keys, value)
         path = f"{path_of(name)}/data" if id is None else f"/instances/{id}/data"
         headers = {"x_chat_id": quote(name, safe="")} if said and id is not None else {}
@@ -170,8 +170,8 @@ class ChatComparison(ChatReading):
         self.agree(answer)
         return self.agree_on_values(answer.json(), kind, results, name if id is None else None, id)
 
-    def make_sure(self, id: str | None, name: str, number: int) -> None:
-        """Now and then what is written to is not there; else it is, and mostly in a chat."""
+    def ensure_instance(self, id: str | None, name: str, number: int) -> None:
+        """Make the instance that is written to, mostly in a chat; leave it missing now and then."""
         if id is not None and id not in self.model.now.instances and number % 8:
             self.put_instance(id, name if number % 4 else None)
 
@@ -189,14 +189,14 @@ class ChatComparison(ChatReading):
             done = MESSAGE.format("merged" if kind == "merge" else "overridden")
             assert found == {"success": True, "message": done}
         elif kind == "set":
-            # What a dormant one would have set is nobody's value.
+            # A dormant change sets no value that could be compared.
             assert self.model.dormant or not differ(found["value"], results[0]["value"])
         else:
             assert found == {"success": True}
 
     @rule(number=NUMBERS, batch=BATCHES, anchor=ANCHORS, confined=st.booleans())
     def run_batch(self, number: int, batch: list[Any], anchor: Anchor, confined: bool) -> None:
-        """On instances, or confined to a chat; mostly on those that may be written to."""
+        """Run a batch on instances, or within a chat; mostly on instances of that chat."""
         name = self.name(number)
         now = self.model.now
         there = [
@@ -206,7 +206,7 @@ class ChatComparison(ChatReading):
         steps: list[Step] = []
         body: list[dict[str, Any]] = []
         for each, key, (op, operand), own in batch:
-            id = self.heir(number, each) if each is not None else None
+            id = self.instance_or_copy(number, each) if each is not None else None
             target = id if id in open_to or (id and number % 8 == 0) else open_to[-1]
             chat = name if confined else None
             steps.append(Step(op, key, operand, chat, target, own or anchor))
@@ -230,11 +230,11 @@ class ChatComparison(ChatReading):
         self.agree(answer, {"revision": self.model.revision, "results": results})
 
     @rule(number=NUMBERS, id=TARGETS, key=KEYS, operation=OPERATIONS, place=PLACES)
-    def tell(
+    def write_at_message(
         self, number: int, id: str | None, key: str, operation: tuple[str, Any], place: Anchor
     ) -> None:
-        """What extensions do most: a message does one thing to one value."""
-        self.make_sure(id, self.name(number), number)
+        """Change one value at one message, which is what extensions do most."""
+        self.ensure_instance(id, self.name(number), number)
         self.run_batch(number, [(id, key, operation, None)], place, id is None)
 
     # The story
@@ -250,21 +250,21 @@ class ChatComparison(ChatReading):
         numeral: bool = False,
         rehearse: bool = False,
     ) -> None:
-        """With a rehearsal it is asked first what it would do."""
+        """Reconcile a chat with a chain; with `rehearse`, ask first with `dryRun`."""
         name = self.name(number)
         anchors: list[dict[str, Any]] = []
         for message, swipe in chain:
             anchors.append({"messageId": message, "swipe": int(swipe) if numeral else swipe})
             if message in hashes:
                 anchors[-1]["hash"] = hashes[message]
-        told = {message: hashes[message] for message, _ in chain if message in hashes}
+        sent = {message: hashes[message] for message, _ in chain if message in hashes}
         for dry_run in [True, False] if rehearse else [False]:
             body: dict[str, Any] = {"anchors": anchors}
             if dry_run:
                 body["dryRun"] = True
             answer = self.write("POST", f"{path_of(name)}/reconcile", body)
             try:
-                report = self.model.reconcile(name, dict(chain), told, dry_run)
+                report = self.model.reconcile(name, dict(chain), sent, dry_run)
             except Missing:
                 return self.missing(answer, "chat_not_found")
             self.agree(answer)
@@ -273,12 +273,12 @@ class ChatComparison(ChatReading):
 
     @rule(number=NUMBERS, text=TEXTS)
     def swipe(self, number: int, text: str) -> None:
-        """What people do most: a message shows another swipe, or comes back at the end."""
+        """Show another swipe of a message, or show a hidden message again at the end."""
         now = self.model.now
         chat = now.names.get(self.name(number))
-        seen = sorted(place[1:] for place in now.seen if place.chat == chat)
-        if seen:
-            message, swipe = seen[number // 7 % len(seen)]
+        places = sorted(place[1:] for place in now.registered if place.chat == chat)
+        if places:
+            message, swipe = places[number // 7 % len(places)]
             chain = self.chain_of(number) | {message: swipe}
             self.reconcile(number, list(chain.items()), dict.fromkeys(chain, text))
 
@@ -295,7 +295,7 @@ class ChatComparison(ChatReading):
     @rule(number=NUMBERS, id=TARGETS)
     def restore(self, number: int, id: str | None) -> None:
         name = self.name(number)
-        id = self.heir(number, id) if id is not None else None
+        id = self.instance_or_copy(number, id) if id is not None else None
         revision = number // 5 % (self.model.revision + 1)
         path = path_of(name) if id is None else f"/instances/{id}"
         answer = self.write("POST", f"{path}/restore", {"revision": revision})
@@ -309,7 +309,7 @@ class ChatComparison(ChatReading):
         self.agree(answer)
         found = answer.json()
         assert (found["revision"], len(found["warnings"])) == (self.model.revision, warnings)
-        # How many rows a series has is the server's own affair.
+        # The model does not know how many rows the server keeps for a series.
         if not any(change.row.space == "series" for change in self.model.log):
             assert found["changed"] == changed
         return None

@@ -1,9 +1,9 @@
 """
-What chats make of changes, in plain Python: a list of what callers wrote, read anew each time.
+The values of chats in plain Python: a list of changes, replayed each time.
 
-`ChatModel` is the reference the server is compared with. Nothing is clever: every past state
-is kept, and every row that a flip concerns is recomputed from the whole log.
-It knows no HTTP, no leases, no sessions, one character, and chats that are never archived.
+The server is compared with `ChatModel`. The model is simple: it keeps every past state, and
+recomputes every row that a flip concerns from the whole log. It has no HTTP, no leases, no
+sessions, one character, and chats that are never archived.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tests.model.values_model import merged
 
 
 class ChatModel(ChatLog):
-    """The verbs: what requests do to the log, and what they answer."""
+    """The verbs: they apply requests to the log and return the answers."""
 
     # Writing
 
     def write(self, *steps: Step) -> list[dict[str, Any]]:
-        """One request: first its places are seen, then its steps are done in their order."""
+        """Do one request: register its places first, then do its steps in their order."""
         results = []
         with self.request():
             before = self._live_numbers()
             for step in steps:
-                self._see(self._place(step))
+                self._register_place(self._place(step))
             self._settle(before)
             for index, step in enumerate(steps):
                 try:
@@ -68,7 +68,7 @@ class ChatModel(ChatLog):
         return Place(chat, *step.anchor)
 
     def _chat(self, name: str) -> int:
-        """The chat of that name, which comes into being if the request touches anything."""
+        """Return the chat of that name; it is created if the request touches anything."""
         if name not in self.now.names:
             chat = self.now.names[name] = len(self.now.titles)
             self.now.titles[chat] = name
@@ -89,8 +89,8 @@ class ChatModel(ChatLog):
             return {"new": True}
         if step.op in ("clear", "override"):
             kept = step.operand if step.op == "override" else {}
-            gone = [each for each in self._removable(step.space, owner) if each.key not in kept]
-            count = sum(self._remove(each, place) for each in gone)
+            rows = [each for each in self._removable(step.space, owner) if each.key not in kept]
+            count = sum(self._remove(each, place) for each in rows)
             for key, value in kept.items():
                 self._record(Row(step.space, owner, key), "set", value, place)
             return {"removedCount": count}
@@ -104,13 +104,13 @@ class ChatModel(ChatLog):
         return self._record(row, step.op, step.operand, place)
 
     def _removable(self, space: str, owner: Owner) -> list[Row]:
-        """What a removal is logged for: rows with a value or a dormant change."""
+        """Return the rows that a removal is logged for: with a value or a dormant change."""
         dormant = [change.row for change in self.log if self._is_dormant(change)]
         rows = dict.fromkeys([*self.now.values, *dormant])
         return [row for row in rows if (row.space, row.owner) == (space, owner)]
 
     def _remove(self, row: Row, place: Place | None = None) -> bool:
-        """Whether a value went away."""
+        """Remove a value; return False if there was none or it is still there."""
         had = row in self.now.values
         if row in self._removable(row.space, row.owner):
             self._record(row, "remove", None, place)
@@ -121,22 +121,22 @@ class ChatModel(ChatLog):
     def _live_numbers(self) -> set[int]:
         return {change.number for change in self.log if self.is_live(change)}
 
-    def _see(self, place: Place | None) -> None:
-        """A place never seen before becomes visible; any other stays what it is."""
-        if place is None or place.chat is None or place in self.now.seen:
+    def _register_place(self, place: Place | None) -> None:
+        """Show a place that is not registered yet; leave any other visible or hidden."""
+        if place is None or place.chat is None or place in self.now.registered:
             return
-        self.now.seen.add(place)
-        self.now.first_seen.setdefault((place.chat, place.message), self.revision)
+        self.now.registered.add(place)
+        self.now.first_registered.setdefault((place.chat, place.message), self.revision)
         self.now.chains[place.chat][place.message] = place.swipe
 
     def _settle(self, before: set[int]) -> Report:
-        """Flip what the chain now shows or hides, and recompute the rows that concerns."""
+        """Flip the changes that the chain now shows or hides, and recompute their rows."""
         now = self._live_numbers()
         self.now.clock += 1
         report = Report(len(before - now), len(now - before), [], [], [])
         for row in dict.fromkeys(self.log[number].row for number in sorted(before ^ now)):
             old = self.now.values.get(row, ...)
-            new, conflicts = self.recomputed(row)
+            new, conflicts = self.recompute(row)
             self._put(row, new)
             report.conflicts += conflicts
             if differ(old, new):
@@ -160,7 +160,7 @@ class ChatModel(ChatLog):
             old = self.now.chains[chat]
             self.now.chains[chat] = dict(chain)
             for message, swipe in chain.items():
-                self._see(Place(chat, message, swipe))
+                self._register_place(Place(chat, message, swipe))
             report = self._settle(before)
             self.touched = not dry_run and list(old.items()) != list(chain.items())
         for message, text in hashes.items():
@@ -172,7 +172,7 @@ class ChatModel(ChatLog):
         return report
 
     def rename(self, name: str, new: str) -> bool:
-        """Whether it could be: another chat may have that id, or have had it."""
+        """Rename a chat; return False if another chat has or had that id."""
         if name not in self.now.names:
             raise Missing
         chat = self.now.names[name]
@@ -187,7 +187,7 @@ class ChatModel(ChatLog):
     # Instances
 
     def put_instance(self, id: str, **chat: str | None) -> None:
-        """`chat` names one, which may be new, or is None; without it the chat is kept."""
+        """Make an instance or move it to `chat`, or out of its chat if None; else keep its chat."""
         with self.request():
             old = self.now.instances.get(id, ...)
             name = chat.get("chat")
@@ -209,8 +209,9 @@ class ChatModel(ChatLog):
             self._delete(id)
 
     def _delete(self, id: str) -> int:
-        """How many values it had."""
-        # Also what was removed at a place: with that removal gone it must not be back.
+        """Delete an instance; return how many values it had."""
+        # Also remove keys that were removed at a place: when that place is hidden, they must
+        # not be back.
         anchored = [
             each.row for each in self.log if each.place is not None and each.place.chat is not None
         ]
@@ -226,19 +227,19 @@ class ChatModel(ChatLog):
     # The past
 
     def point(self, name: str, revision: int | None = None, message: str | None = None) -> Point:
-        """A chat as it was at a revision (or is), and there as of a message if one is named."""
+        """Return a chat at a revision (default: now), and there as of a message if one is named."""
         then = self.past[self.revision if revision is None else revision]
         chat = self.now.names.get(name, -1)
         if chat not in then.titles:
             raise Missing
-        own = frozenset(place for place in then.seen if place.chat == chat)
+        own = frozenset(place for place in then.registered if place.chat == chat)
         if message is None:
             return Point(chat, then, None, then.revision + 1, own)
         chain = list(then.chains[chat])
         if message not in chain:
             raise Missing
         end = chain.index(message) + 1
-        first = {each: then.first_seen[chat, each] for _, each, _ in own}
+        first = {each: then.first_registered[chat, each] for _, each, _ in own}
         later = [first[each] for each in chain[end:] if first[each] >= first[message]]
         limit = min(later, default=then.revision + 1)
 
@@ -250,7 +251,7 @@ class ChatModel(ChatLog):
         return Point(chat, then, message, limit, frozenset(filter(is_before, own)))
 
     def belongs(self, point: Point, change: Change) -> bool:
-        """Whether a change was made up to a point, live or dormant there."""
+        """True if a change was made up to a point, live or dormant there."""
         then, place = point.then, change.place
         if change.number >= then.length or change.number in then.dropped:
             return False
@@ -268,25 +269,25 @@ class ChatModel(ChatLog):
         return id in self.past[revision].instances
 
     def members(self, point: Point) -> list[str]:
-        """The instances of a chat just before the story went on."""
+        """Return the instances of a chat at a point, just before the next message."""
         return self.members_at(point.chat, point.limit - 1)
 
     def values_at(self, point: Point) -> Values:
         values: Values = {}
         owners = [point.chat, *self.members(point)]
         for row in dict.fromkeys(change.row for change in self.log if change.row.owner in owners):
-            value, _ = self.replay(self.standing(row, self.counts_at(point)))
+            value, _ = self.replay(self.sources_of(row, self.counts_at(point)))
             if value is not ...:
                 values[row] = value
         return values
 
     def as_of(self, name: str, message: str) -> tuple[list[str], Values]:
-        """The instances of a chat and all its values as of a message."""
+        """Return the instances of a chat and all its values as of a message."""
         point = self.point(name, message=message)
         return self.members(point), self.values_at(point)
 
     def restore_instance(self, id: str, revision: int) -> tuple[int, int]:
-        """How many rows differ now, and how many warnings that gave."""
+        """Restore an instance; return how many rows changed, and the number of warnings."""
         then = self.past[revision]
         if id not in then.instances:
             raise Missing
@@ -304,7 +305,7 @@ class ChatModel(ChatLog):
         return self.restore(self.point(name, revision))
 
     def restore(self, point: Point) -> tuple[int, int]:
-        """The chain stays as it is."""
+        """Restore a chat to a point; its chain stays as it is."""
         chat, moment, counts = point.chat, point.limit - 1, self.counts_at(point)
         members = self.members(point)
         warnings = 0
@@ -312,7 +313,7 @@ class ChatModel(ChatLog):
             changed = self._restore_rows(chat, moment, counts)
             for id in dict.fromkeys([*members, *self.now.members(chat)]):
                 if self.now.instances.get(id, chat) != chat:
-                    # It is somewhere else now, and not this chat's to change.
+                    # The instance belongs to another chat now, so this chat must not change it.
                     warnings += 1
                 elif id in members:
                     self._bring_back(id, chat)
@@ -329,12 +330,12 @@ class ChatModel(ChatLog):
             self.touched = True
 
     def _restore_rows(self, owner: Owner, moment: int, counts: Counts) -> int:
-        """Restore every row that was written to or flipped since, or differs; how many differ."""
+        """Restore rows that were written or flipped since, or differ; return how many differ."""
         self.now.clock += 1
         chat = self.now.instances[owner] if isinstance(owner, str) else owner
         changed = 0
         for row in dict.fromkeys(change.row for change in self.log if change.row.owner == owner):
-            made = self.standing(row, counts)
+            made = self.sources_of(row, counts)
             differs = differ(self.now.values.get(row, ...), self.replay(made)[0])
             revisions = [change.revision for change in self.log if change.row == row]
             if differs or max([*revisions, self.now.reworked.get(row, 0)]) > moment:
@@ -344,7 +345,7 @@ class ChatModel(ChatLog):
         return changed
 
     def _is_elsewhere(self, number: int, chat: int | None) -> bool:
-        """Whether a change cannot follow the story from here: hidden, or of another chat."""
+        """True if a change cannot follow this story: its place is hidden, or in another chat."""
         change = self.log[number]
         foreign = change.place is not None and chat not in (None, change.place.chat)
         return foreign or not self.is_live(change)
@@ -352,7 +353,7 @@ class ChatModel(ChatLog):
     # Series and processed ids
 
     def add_version(self, step: Step) -> int:
-        """The content is the step's operand, its key the name; numbers are never reused."""
+        """Add a version: the operand is its content, the key the series; numbers are not reused."""
         version = 1 + max((int(key.split("/")[1]) for key in self.versions(step)), default=0)
         self.write(
             replace(step, key=f"{step.key}/{version}"),
@@ -361,7 +362,7 @@ class ChatModel(ChatLog):
         return version
 
     def versions(self, step: Step) -> list[str]:
-        """The keys of all versions a series ever had."""
+        """Return the keys of all versions a series ever had."""
         chat = self.now.names.get(step.chat or "")
         rows = [each.row for each in self.log if each.row[:2] == ("series", chat)]
         keys = dict.fromkeys(row.key for row in rows if row.key.startswith(f"{step.key}/"))

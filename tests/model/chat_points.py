@@ -1,8 +1,8 @@
 """
-Checkpoints and branches of the server against those of the model.
+Compare the checkpoints and branches of the server with those of the model.
 
-A branch is a chat like any other, so all that `tests/chat_machine.py` does to chats it does
-to branches, too, and to what they hold.
+A branch is a chat like any other, so `chat_machine.py` also writes to branches and to what
+they hold.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STARTS = st.sampled_from(["now", "revision", "message", "message", "checkpoint",
 
 
 class PointComparison(ChatComparison):
-    """What points of a story are for: to be gone back to, and to begin another story."""
+    """Checkpoints, restores to them, and branches."""
 
     def teardown(self) -> None:
         self.validate_all()
@@ -75,14 +75,14 @@ class PointComparison(ChatComparison):
             return
         if what == "rehearse":
             before = self.model.revision
-            told = self.write("POST", f"{path}/restore", {"dryRun": True}).json()
-            assert told.pop("revision") == before
+            rehearsed = self.write("POST", f"{path}/restore", {"dryRun": True}).json()
+            assert rehearsed.pop("revision") == before
         answer = self.write("POST", f"{path}/restore")
         changed, warnings = self.model.restore(point)
         self.agree(answer)
         found = answer.json()
         assert found.pop("revision") == self.model.revision
-        assert what != "rehearse" or told == found
+        assert what != "rehearse" or rehearsed == found
         assert (found["success"], found["errors"]) == (True, [])
         assert len(found["warnings"]) == warnings
         if not any(change.row.space == "series" for change in self.model.log):
@@ -94,7 +94,7 @@ class PointComparison(ChatComparison):
             self.validate(chat, label)
 
     def validate(self, chat: int, label: str) -> None:
-        """Whatever has become of the chat, the log still has what it was."""
+        """Check that the log still has the state at a checkpoint, whatever happened since."""
         answer = self.client.post(f"{self.path_of_checkpoint(chat, label)}/validate", json={})
         assert answer.json() == {"success": True, "validated": True, "errors": [], "warnings": []}
 
@@ -102,7 +102,7 @@ class PointComparison(ChatComparison):
         return list(self.model.checkpoints)[number // 5 % len(self.model.checkpoints)]
 
     def visible(self, number: int, message: str) -> str:
-        """Mostly a message of the chain, if there is one."""
+        """Choose a message, mostly one of the visible chain if it has any."""
         chain = list(self.chain_of(number))
         return chain[number // 5 % len(chain)] if chain and number % 8 else message
 
@@ -131,7 +131,7 @@ class PointComparison(ChatComparison):
     def compare_rows(
         self, found: dict[str, int], chat: int, values: Values, point: Point | None
     ) -> None:
-        """How much there is at a point, or now."""
+        """Compare the numbers of rows at a point, or now."""
         members = self.model.now.members(chat) if point is None else self.model.members(point)
         assert found == {
             "data": len(data_of(values, chat)),
@@ -178,7 +178,7 @@ class PointComparison(ChatComparison):
         return self.compare_rows(found["rows"], now.names[new], now.values, None)
 
     def point_of(self, name: str, given: dict[str, Any], answer: httpx.Response) -> Point | None:
-        """Where a branch begins; None if it was rightly refused."""
+        """Return the point a branch begins at; None if it was rightly refused."""
         chat = self.model.now.names.get(name)
         if chat is not None and "checkpoint" in given:
             point = self.model.checkpoints.get((chat, given["checkpoint"]))

@@ -1,7 +1,7 @@
 """
-How a server and the chat model are asked the same things: one extension, told to both.
+Send the same requests to a server and to the chat model, and compare what both answer.
 
-What happens in the story is in `tests/chat_machine.py`.
+`chat_machine.py` chooses the requests.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tests.model.chat_log import (
 from tests.model.values_model import MOMENT, refused
 
 CHATS = ["den", "hall"]
-# What they may be renamed to; before that nobody uses these.
+# The ids that chats may be renamed to; nothing uses them before.
 NEW_NAMES = ["den @ 2", "hall/#2"]
-# What branches are called, as long as there are not more.
+# The ids of the first branches.
 BRANCHES = ["den ~ 1", "fork", "fork/2"]
 MESSAGES = ["m1", "m2", "m3", "m4"]
-# One is called like a chat: they must not be taken for each other.
+# One instance has the id of a chat: the server must not confuse them.
 IDS = ["sword", "shield", "den"]
 
 NUMBERS = st.integers(0, 10**6)
@@ -48,12 +48,12 @@ def path_of(name: str) -> str:
     return f"/chats/{quote(name, safe='')}"
 
 
-# Method, what follows the path, body, and what it comes to.
+# Method, the end of the path, body, and steps.
 DataRequest = tuple[str, str, Any, list[Step]]
 
 
 def request_of(kind: str, values: dict[str, Any], keys: list[str], value: Any) -> DataRequest:
-    """A request to a data route, and its steps for the model."""
+    """Return a request to a data route, and its steps for the model."""
     if kind == "set":
         return "PUT", "", {"key": keys[0], "value": value}, [Step("set", keys[0], value)]
     if kind == "delete":
@@ -71,7 +71,7 @@ def request_of(kind: str, values: dict[str, Any], keys: list[str], value: Any) -
 
 
 def operation_of(step: Step, anchor: Anchor) -> dict[str, Any]:
-    """A step as an operation of a batch."""
+    """Return a step as an operation of a batch."""
     body: dict[str, Any] = {"op": step.op}
     if step.instance is not None:
         body["instanceId"] = step.instance
@@ -85,7 +85,7 @@ def operation_of(step: Step, anchor: Anchor) -> dict[str, Any]:
 
 
 class ChatReading(RuleBasedStateMachine):
-    """Sends requests, and compares what is there with what should be."""
+    """Sends requests, and compares the state of the server with that of the model."""
 
     def __init__(self, client: httpx.Client) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class ChatReading(RuleBasedStateMachine):
         self.client.close()
 
     def name(self, number: int) -> str:
-        """The id of a chat: one of the two, or one that a chat has got or had."""
+        """Return the id of a chat: one of the two, or a present or former one."""
         names = self.names()
         return names[number % len(names)]
 
@@ -109,16 +109,16 @@ class ChatReading(RuleBasedStateMachine):
         known = self.model.now.names
         return [*CHATS, *(name for name in (*NEW_NAMES, *BRANCHES) if name in known)]
 
-    def heir(self, number: int, id: str) -> str:
-        """An instance, or one of those that branches have made of it."""
+    def instance_or_copy(self, number: int, id: str) -> str:
+        """Return the id of an instance, or of one that a branch has copied from it."""
         found = [id]
-        for new, old in self.model.heirs().items():
+        for new, old in self.model.instance_copies().items():
             if old in found:
                 found.append(new)
         return found[number // 11 % len(found)]
 
     def ids(self) -> list[str]:
-        return [*IDS, *self.model.heirs()]
+        return [*IDS, *self.model.instance_copies()]
 
     # Sending
 
@@ -145,7 +145,7 @@ class ChatReading(RuleBasedStateMachine):
         return answer
 
     def agree(self, answer: httpx.Response, body: Any = None, status: int = 200) -> None:
-        """It was done, and says so as the model does."""
+        """Check that a write succeeded, and that its answer is the model's."""
         assert answer.status_code == status, answer.text
         assert int(answer.headers["x-revision"]) == self.model.revision
         assert answer.headers.get("x-live") == ("false" if self.model.dormant else None)
@@ -195,7 +195,7 @@ class ChatReading(RuleBasedStateMachine):
             self.compare_values(self.get(f"{path_of(name)}/data", at=revision), then, chat)
 
     def compare_state(self, found: Any, name: str, state: State) -> None:
-        """The whole state of a chat, now or then; names are those of now."""
+        """Compare the whole state of a chat, now or at a revision; ids are the present ones."""
         chat = self.model.now.names.get(name, -1)
         if chat not in state.titles:
             assert found is None
@@ -215,8 +215,8 @@ class ChatReading(RuleBasedStateMachine):
         wanted = data_of(state.values, owner)
         assert found == wanted
         assert not differ(found, {key: wanted[key] for key in found})
-        births = [state.births[Row("data", owner, key)] for key in found]
-        assert births == sorted(births), "a key is not where it last came into being"
+        created = [state.created[Row("data", owner, key)] for key in found]
+        assert created == sorted(created), "keys are not in the order of their creation"
 
     def compare_counts(self, found: dict[str, Any], values: Values, chat: int) -> None:
         series = series_of(values, chat).items()
@@ -267,7 +267,7 @@ class ChatReading(RuleBasedStateMachine):
         assert sorted(found["ids"]) == sorted(wanted)
 
     def compare_history(self) -> None:
-        """Every source change is in history once, live or dormant; not what was taken over."""
+        """Check that history has each source change once, live or dormant, and none taken over."""
         now = self.model.now
         for id in now.instances:
             self.compare_live_flags(self.history(f"/instances/{id}/history"), id)
@@ -299,14 +299,14 @@ class ChatReading(RuleBasedStateMachine):
             if each.row[:2] == ("data", owner) and not each.taken
         ]
         assert sorted(found) == sorted(wanted), (owner, set(found) ^ set(wanted))
-        begun = self.model.begun(owner)
-        values = {} if begun is None else data_of(self.model.past[begun].values, owner)
+        branched = self.model.branched_at(owner)
+        values = {} if branched is None else data_of(self.model.past[branched].values, owner)
         derived = [each for each in items if each["op"] == "branch"]
         assert {each["key"]: each["after"] for each in derived} == values
-        assert [each["revision"] for each in derived] == [begun] * len(values)
+        assert [each["revision"] for each in derived] == [branched] * len(values)
 
     def compare_report(self, found: dict[str, Any], report: Report) -> None:
-        """What a reconcile did; series and processed ids are compared by reading them."""
+        """Compare the answer to a reconcile; series and processed ids are compared by reads."""
         changed = [
             {"instanceId": instance_of(row), "key": row.key}
             | ({} if before is ... else {"before": before})
@@ -319,8 +319,8 @@ class ChatReading(RuleBasedStateMachine):
             | {"revision": each.revision}
             for each in report.conflicts
         ]
-        told = [each for each in found["changed"] if each.get("space", "data") == "data"]
-        assert in_any_order(told) == in_any_order(changed)
+        own = [each for each in found["changed"] if each.get("space", "data") == "data"]
+        assert in_any_order(own) == in_any_order(changed)
         assert in_any_order(found["conflicts"], "reason") == in_any_order(conflicts)
         assert found["revision"] == self.model.revision
         assert (found["dormant"], found["revived"]) == (report.dormant, report.revived)
@@ -332,6 +332,6 @@ def instance_of(row: Row) -> str | None:
 
 
 def in_any_order(items: list[dict[str, Any]], *without: str) -> list[str]:
-    """Items as texts, less some of their names and less their order."""
+    """Return items as sorted texts, without some of their fields."""
     left = [{name: each[name] for name in sorted(each) if name not in without} for each in items]
     return sorted(json.dumps(each) for each in left)

@@ -1,7 +1,7 @@
 """
-Branches and checkpoints in the chat model, by itself: the examples of the specification.
+Branches and checkpoints in the chat model alone: the examples of the specification.
 
-What the model says of them is known to be right; the server is held to it elsewhere.
+The right answer to each is known. Other tests compare the server with the model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def model() -> BranchModel:
 def write(
     model: BranchModel, op: str, key: str, operand: Any = None, place: str = "", chat: str = CHAT
 ) -> Any:
-    """One step on a chat's own data; a place is `message` or `message/swipe`."""
+    """Do one step on a chat's own data; a place is `message` or `message/swipe`."""
     return model.write(step(op, key, operand, place, chat))[0]
 
 
@@ -35,13 +35,13 @@ def step(op: str, key: str, operand: Any = None, place: str = "", chat: str = CH
 
 
 def show(model: BranchModel, *places: str, chat: str = CHAT) -> Any:
-    """Reconcile to these places."""
+    """Reconcile with these places."""
     pairs = (place.partition("/") for place in places)
     return model.reconcile(chat, {message: swipe or "0" for message, _, swipe in pairs})
 
 
 def fork(model: BranchModel, chat: str = CHAT, name: str = FORK, **point: Any) -> None:
-    """A branch whose instances are called like those of the parent, and like it."""
+    """Make a branch; the ids of its instances are the parent's and the name of the branch."""
     found = model.point(chat, **point)
     model.branch(found, name, {id: f"{id} of {name}" for id in model.members(found)})
 
@@ -58,18 +58,18 @@ def as_of(model: BranchModel, message: str, chat: str = FORK) -> dict[str, Any]:
     return data_of(model.as_of(chat, message)[1], model.now.names[chat])
 
 
-def tell(model: BranchModel) -> None:
-    """50 at first; 45, 40 and 35 after the messages."""
+def write_story(model: BranchModel) -> None:
+    """Set 50 at first; 45, 40 and 35 at the messages."""
     write(model, "set", "hp", 50)
     for number in (1, 2, 3):
         write(model, "set", "hp", 50 - 5 * number, f"m{number}")
 
 
-# Where from
+# The point a branch begins at
 
 
 def test_a_branch_begins_as_its_parent_was_at_the_point(model: BranchModel) -> None:
-    tell(model)
+    write_story(model)
     model.checkpoint(CHAT, "here", "m1")
     show(model, "m2")
 
@@ -89,8 +89,8 @@ def test_a_branch_begins_as_its_parent_was_at_the_point(model: BranchModel) -> N
     assert chains == [["m2"], ["m2"], ["m1", "m2"], ["m2"], ["m1"]]
 
 
-def test_a_point_must_be_there(model: BranchModel) -> None:
-    tell(model)
+def test_a_point_must_exist(model: BranchModel) -> None:
+    write_story(model)
     show(model, "m1")
     model.write(Step("set", "a", 1, "later"))
 
@@ -107,8 +107,10 @@ def test_a_point_must_be_there(model: BranchModel) -> None:
 # Below the branch point
 
 
-def test_messages_below_the_point_go_and_come_on_either_side(model: BranchModel) -> None:
-    tell(model)
+def test_messages_below_the_point_are_hidden_and_shown_in_parent_and_branch_alone(
+    model: BranchModel,
+) -> None:
+    write_story(model)
     fork(model, message="m2")
     assert both(model) == ({"hp": 35}, {"hp": 40})
 
@@ -121,7 +123,7 @@ def test_messages_below_the_point_go_and_come_on_either_side(model: BranchModel)
     assert both(model) == ({"hp": 50}, {"hp": 40})
 
 
-def test_operations_are_replayed_on_a_branch_as_what_they_were(model: BranchModel) -> None:
+def test_operators_are_replayed_on_a_branch(model: BranchModel) -> None:
     write(model, "set", "gold", 100)
     write(model, "increment", "gold", -30, "m1")
     write(model, "increment", "gold", 10)
@@ -134,10 +136,10 @@ def test_operations_are_replayed_on_a_branch_as_what_they_were(model: BranchMode
     assert both(model) == ({"gold": 80}, {"gold": 85})
 
 
-def test_a_hidden_message_is_below_the_point_if_it_was_seen_before_it(
+def test_a_hidden_message_is_below_the_point_if_it_was_registered_before_it(
     model: BranchModel,
 ) -> None:
-    tell(model)
+    write_story(model)
     show(model, "m1", "m3")
     fork(model, message="m1")
     show(model, "m1")
@@ -147,12 +149,12 @@ def test_a_hidden_message_is_below_the_point_if_it_was_seen_before_it(
     assert model.dormant
     show(model, "m1", "m2", chat=FORK)
     assert values(model, FORK) == {"hp": 40, "mp": 1}
-    # Nobody had heard of m3 there; later nothing followed m1.
+    # m3 was not registered at that point; later nothing followed m1.
     assert show(model, "m1", "m3", chat=FORK).revived == 0
     assert show(model, "m1", "m3", chat="later").revived == 1
 
 
-def test_a_swipe_nobody_had_seen_at_the_point_is_unseen_on_the_branch(model: BranchModel) -> None:
+def test_a_swipe_not_registered_at_the_point_is_new_on_the_branch(model: BranchModel) -> None:
     write(model, "set", "hp", 45, "m1/0")
     write(model, "set", "hp", 47, "m1/1")
     fork(model, revision=1)
@@ -163,32 +165,32 @@ def test_a_swipe_nobody_had_seen_at_the_point_is_unseen_on_the_branch(model: Bra
     assert both(model) == ({"hp": 47}, {"hp": 48})
 
 
-def test_taken_changes_keep_their_revision_for_as_of(model: BranchModel) -> None:
-    tell(model)
+def test_changes_taken_over_keep_their_revision_for_as_of(model: BranchModel) -> None:
+    write_story(model)
     write(model, "set", "mood", "after m3")
     fork(model)
     write(model, "set", "mood", "on the branch", chat=FORK)
 
     assert as_of(model, "m2") == as_of(model, "m2", CHAT) == {"hp": 40}
     assert as_of(model, "m3") == {"hp": 35, "mood": "on the branch"}
-    assert model.now.first_seen[1, "m2"] == 3
+    assert model.now.first_registered[1, "m2"] == 3
 
 
-def test_before_the_branch_there_was_nothing(model: BranchModel) -> None:
-    tell(model)
+def test_a_branch_has_no_state_before_its_creation(model: BranchModel) -> None:
+    write_story(model)
     fork(model)
-    before, begun = model.past[-2], model.revision
+    before, branched = model.past[-2], model.revision
 
     assert (1 in before.titles, data_of(before.values, 1)) == (False, {})
-    assert model.begun(1) == begun == 5
+    assert model.branched_at(1) == branched == 5
     assert [change.revision for change in model.log if change.taken] == [1, 2, 3, 4]
     with pytest.raises(Missing):
-        model.restore_chat(FORK, begun - 1)
-    assert model.restore_chat(FORK, begun) == (0, 0)
+        model.restore_chat(FORK, branched - 1)
+    assert model.restore_chat(FORK, branched) == (0, 0)
 
 
 def test_a_branch_of_a_branch_can_go_below_the_first(model: BranchModel) -> None:
-    tell(model)
+    write_story(model)
     fork(model)
     write(model, "set", "hp", 30, "m4", FORK)
     fork(model, FORK, "deep", message="m4")
@@ -201,7 +203,7 @@ def test_a_branch_of_a_branch_can_go_below_the_first(model: BranchModel) -> None
 # Instances
 
 
-def test_instances_are_new_ones_with_the_same_past(model: BranchModel) -> None:
+def test_a_branch_gets_new_instances_with_the_same_past(model: BranchModel) -> None:
     model.put_instance("sword", chat=CHAT)
     model.write(Step("set", "edge", "keen", None, "sword", ("m1", "0")))
     model.write(Step("set", "edge", "dull", None, "sword", ("m2", "0")))
@@ -219,7 +221,7 @@ def test_instances_are_new_ones_with_the_same_past(model: BranchModel) -> None:
     assert (model.existed("sword of fork", 2), model.existed("late of fork", 2)) == (True, False)
 
 
-def test_what_an_instance_brought_from_another_chat_stays(model: BranchModel) -> None:
+def test_values_that_an_instance_brought_from_another_chat_stay(model: BranchModel) -> None:
     model.put_instance("sword", chat="other")
     model.write(Step("set", "a", 1, None, "sword", ("m1", "0")))
     model.write(Step("set", "b", 2, None, "sword", ("m2", "0")))
@@ -232,23 +234,23 @@ def test_what_an_instance_brought_from_another_chat_stays(model: BranchModel) ->
     assert data_of(model.now.values, "sword of fork") == {"a": 1}
 
 
-def test_a_point_is_what_it_was_whoever_has_left_since(model: BranchModel) -> None:
+def test_a_point_stays_the_same_when_an_instance_leaves_the_chat(model: BranchModel) -> None:
     model.put_instance("sword", chat=CHAT)
     model.write(Step("set", "a", 1, None, "sword", ("m1", "0")))
     model.checkpoint(CHAT, "here", "m1")
     show(model)
     model.put_instance("sword", chat=None)
 
-    model.branch(model.checkpoints[0, "here"], FORK, {"sword": "heir"})
+    model.branch(model.checkpoints[0, "here"], FORK, {"sword": "copy"})
 
     assert data_of(model.now.values, "sword") == {}
-    assert data_of(model.now.values, "heir") == {"a": 1}
+    assert data_of(model.now.values, "copy") == {"a": 1}
 
 
 # Restores
 
 
-def test_a_restore_before_the_point_stands_on_the_same_changes(model: BranchModel) -> None:
+def test_a_restore_before_the_point_names_the_same_changes(model: BranchModel) -> None:
     write(model, "set", "hp", 50)
     write(model, "set", "hp", 45, "m1")
     write(model, "set", "hp", 40, "m2")
@@ -260,12 +262,12 @@ def test_a_restore_before_the_point_stands_on_the_same_changes(model: BranchMode
     assert both(model) == ({"hp": 45}, {"hp": 50})
 
 
-def test_a_restore_in_the_branch_stands_on_changes_before_the_point(model: BranchModel) -> None:
-    tell(model)
+def test_a_restore_in_the_branch_names_changes_before_the_point(model: BranchModel) -> None:
+    write_story(model)
     fork(model, message="m2")
-    begun = model.revision
+    branched = model.revision
     write(model, "set", "hp", 30, "m4", FORK)
-    assert model.restore_chat(FORK, begun) == (1, 0)
+    assert model.restore_chat(FORK, branched) == (1, 0)
 
     show(model, "m1", "m4", chat=FORK)
     assert values(model, FORK) == {"hp": 45}
@@ -273,7 +275,7 @@ def test_a_restore_in_the_branch_stands_on_changes_before_the_point(model: Branc
     assert values(model, FORK) == {"hp": 50}
 
 
-def test_what_a_restore_brought_back_for_good_is_taken_over(model: BranchModel) -> None:
+def test_a_change_pinned_by_a_restore_is_taken_over(model: BranchModel) -> None:
     write(model, "set", "hp", 45, "m2")
     show(model, "m1")
     model.restore_chat(CHAT, 1)
@@ -282,7 +284,7 @@ def test_what_a_restore_brought_back_for_good_is_taken_over(model: BranchModel) 
     fork(model, message="m1")
     assert both(model) == ({"hp": 45, "mp": 1}, {"hp": 45})
 
-    # It counts because the restore names it, and not by itself.
+    # The change counts because the restore names it, and not by itself.
     write(model, "set", "hp", 44, chat=FORK)
     fork(model, FORK, "deep")
     show(model, chat="deep")
@@ -292,8 +294,8 @@ def test_what_a_restore_brought_back_for_good_is_taken_over(model: BranchModel) 
 # Checkpoints
 
 
-def test_a_chat_goes_back_to_a_checkpoint_of_a_message(model: BranchModel) -> None:
-    tell(model)
+def test_a_chat_is_restored_to_a_checkpoint_of_a_message(model: BranchModel) -> None:
+    write_story(model)
     assert model.checkpoint(CHAT, "here", "m2")
     assert not model.checkpoint(CHAT, "here")
     write(model, "set", "mood", "later")
@@ -307,7 +309,7 @@ def test_a_chat_goes_back_to_a_checkpoint_of_a_message(model: BranchModel) -> No
     assert values(model) == {"hp": 50}
 
 
-def test_what_comes_after_the_message_goes_also_if_it_is_older(model: BranchModel) -> None:
+def test_a_restore_removes_changes_after_the_message_even_older_ones(model: BranchModel) -> None:
     write(model, "set", "hp", 50)
     write(model, "set", "hp", 45, "m1")
     write(model, "set", "mp", 1, "m2")
@@ -318,9 +320,9 @@ def test_what_comes_after_the_message_goes_also_if_it_is_older(model: BranchMode
     assert values(model) == {"hp": 50, "mp": 1}
 
 
-def test_a_checkpoint_of_a_branch_may_lie_below_it(model: BranchModel) -> None:
+def test_a_checkpoint_of_a_branch_may_be_before_its_creation(model: BranchModel) -> None:
     model.put_instance("sword", chat=CHAT)
-    tell(model)
+    write_story(model)
     model.put_instance("late", chat=CHAT)
     fork(model)
     model.checkpoint(FORK, "here", "m1")
@@ -335,14 +337,14 @@ def test_a_checkpoint_of_a_branch_may_lie_below_it(model: BranchModel) -> None:
 # Series and processed ids
 
 
-def test_a_series_goes_on_from_the_highest_version_taken_over(model: BranchModel) -> None:
+def test_a_series_continues_from_the_highest_version_taken_over(model: BranchModel) -> None:
     def add(number: int, chat: str = CHAT, *place: str) -> int:
         anchor = (place[0], "0") if place else None
         return model.add_version(Step("set", "recap", number, chat, None, anchor, "series"))
 
     for number in (1, 2, 3, 4):
         add(number, CHAT, f"m{number}")
-    # A late word about m1.
+    # A late version at m1.
     assert add(5, CHAT, "m1") == 5
     show(model, "m1", "m2", "m3")
     fork(model, message="m2")
@@ -351,7 +353,7 @@ def test_a_series_goes_on_from_the_highest_version_taken_over(model: BranchModel
     assert (add(6, FORK), add(6), add(7, FORK)) == (6, 6, 7)
 
 
-def test_processed_ids_are_apart_from_then_on(model: BranchModel) -> None:
+def test_parent_and_branch_have_their_own_processed_ids_from_then_on(model: BranchModel) -> None:
     def claim(id: str, chat: str = CHAT, *place: str) -> bool:
         anchor = (place[0], "0") if place else None
         found = model.write(Step("claim", f"seen/{id}", None, chat, None, anchor, "processed"))

@@ -1,8 +1,8 @@
 """
-The chat model by itself, and the server against it.
+The chat model alone, and the server compared with it.
 
-The first are the examples of the specification: what the model says of them is known to be
-right. A short run of the second belongs to the tests; with VALUETRACKER_SOAK=1 it is long.
+The first are the examples of the specification, whose right answers are known. The tests make
+a short run of the second; with VALUETRACKER_SOAK=1 it is long.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHAT = "tale"
 def test_the_server_agrees_with_the_chat_model(
     shared_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Stories are short here, and keyframes should fall everywhere in them.
+    # Stories are short here, so keyframes must be frequent to be tested.
     monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
 
     class Here(PointComparison):
@@ -62,7 +62,7 @@ def model() -> ChatModel:
 
 
 def write(model: ChatModel, op: str, key: str, operand: Any = None, place: str = "") -> Any:
-    """One step on the chat's own data; a place is `message` or `message/swipe`."""
+    """Do one step on the chat's own data; a place is `message` or `message/swipe`."""
     return model.write(step(op, key, operand, place))[0]
 
 
@@ -72,7 +72,7 @@ def step(op: str, key: str, operand: Any = None, place: str = "") -> Step:
 
 
 def show(model: ChatModel, *places: str) -> Any:
-    """Reconcile to these places."""
+    """Reconcile with these places."""
     pairs = (place.partition("/") for place in places)
     return model.reconcile(CHAT, {message: swipe or "0" for message, _, swipe in pairs})
 
@@ -103,7 +103,7 @@ def test_a_swipe_brings_its_own_value(model: ChatModel) -> None:
     assert report.changed == [(Row("data", 0, "hp"), 47, 45)]
 
 
-def test_operations_are_replayed_as_operations(model: ChatModel) -> None:
+def test_operators_are_replayed_as_operators(model: ChatModel) -> None:
     write(model, "set", "gold", 100)
     write(model, "increment", "gold", -30, "m1")
     write(model, "increment", "gold", 10)
@@ -115,7 +115,7 @@ def test_operations_are_replayed_as_operations(model: ChatModel) -> None:
     assert values(model) == {"gold": 80}
 
 
-def test_deleting_messages_leaves_all_as_it_was_before_them(model: ChatModel) -> None:
+def test_deleting_messages_brings_back_the_state_before_them(model: ChatModel) -> None:
     for number in (1, 2, 3, 4):
         write(model, "set", "hp", number, f"m{number}")
         place = (f"m{number}", "0")
@@ -157,14 +157,14 @@ def test_a_conflict_undoes_the_request_and_its_places(model: ChatModel) -> None:
     assert model.now.chains[0] == {"m1": "0"}
 
 
-def test_an_unseen_swipe_of_a_hidden_message_brings_it_back_at_the_end(model: ChatModel) -> None:
+def test_a_new_swipe_of_a_hidden_message_shows_it_again_at_the_end(model: ChatModel) -> None:
     write(model, "set", "a", 1, "m1")
     write(model, "set", "b", 2, "m2")
     show(model, "m2")
     write(model, "set", "c", 3, "m1/1")
 
     assert list(model.now.chains[0].items()) == [("m2", "0"), ("m1", "1")]
-    assert model.now.first_seen[0, "m1"] == 1
+    assert model.now.first_registered[0, "m1"] == 1
     assert values(model) == {"b": 2, "c": 3}
 
 
@@ -224,7 +224,7 @@ def test_a_restore_to_now_still_follows_the_story(model: ChatModel) -> None:
     assert values(model) == {"gold": 110}
 
 
-def test_what_is_hidden_when_it_is_restored_counts_as_unanchored(model: ChatModel) -> None:
+def test_a_change_hidden_when_it_is_restored_counts_as_unanchored(model: ChatModel) -> None:
     write(model, "set", "hp", 50)
     write(model, "set", "hp", 45, "m1")
     show(model)
@@ -236,7 +236,7 @@ def test_what_is_hidden_when_it_is_restored_counts_as_unanchored(model: ChatMode
     assert values(model) == {"hp": 45}
 
 
-def test_a_restore_brings_instances_back_and_takes_later_ones_away(model: ChatModel) -> None:
+def test_a_restore_brings_instances_back_and_removes_later_ones(model: ChatModel) -> None:
     model.put_instance("old", chat=CHAT)
     model.write(Step("set", "a", 1, None, "old", ("m1", "0")))
     before = model.revision
@@ -254,7 +254,7 @@ def test_a_restore_brings_instances_back_and_takes_later_ones_away(model: ChatMo
 # Removing
 
 
-def test_a_swipe_back_does_not_revive_what_was_removed_meanwhile(model: ChatModel) -> None:
+def test_a_swipe_back_does_not_revive_a_key_removed_meanwhile(model: ChatModel) -> None:
     model.put_instance("sword", chat=CHAT)
     model.write(Step("set", "edge", "keen", None, "sword", ("m1", "0")))
     show(model)
@@ -266,12 +266,12 @@ def test_a_swipe_back_does_not_revive_what_was_removed_meanwhile(model: ChatMode
     assert data_of(model.now.values, "sword") == {}
 
 
-def test_removing_what_never_was_touches_nothing(model: ChatModel) -> None:
+def test_removing_a_key_that_never_existed_touches_nothing(model: ChatModel) -> None:
     assert write(model, "remove", "a", place="m1") == {"removed": False}
     assert (model.revision, model.now.names) == (0, {})
 
 
-def test_each_key_stands_where_it_last_came_into_being(model: ChatModel) -> None:
+def test_keys_are_in_the_order_of_their_last_creation(model: ChatModel) -> None:
     model.write(step("set", "a", 1), step("set", "b", 2), step("remove", "a"), step("set", "a", 3))
     assert list(values(model)) == ["b", "a"]
 
@@ -282,7 +282,9 @@ def test_each_key_stands_where_it_last_came_into_being(model: ChatModel) -> None
 # Binding
 
 
-def test_leaving_a_chat_settles_what_was_live_and_drops_the_rest(model: ChatModel) -> None:
+def test_an_instance_that_leaves_a_chat_keeps_live_changes_and_drops_dormant_ones(
+    model: ChatModel,
+) -> None:
     model.put_instance("sword", chat=CHAT)
     model.write(Step("set", "a", 1, None, "sword", ("m1", "0")))
     model.write(Step("set", "b", 2, None, "sword", ("m2", "0")))
@@ -305,7 +307,7 @@ def test_an_anchor_without_a_chat_never_flips(model: ChatModel) -> None:
     assert data_of(model.now.values, "sword") == {"a": 1}
 
 
-def test_a_renamed_chat_answers_to_both_names(model: ChatModel) -> None:
+def test_a_renamed_chat_is_found_by_both_ids(model: ChatModel) -> None:
     write(model, "set", "a", 1, "m1")
     assert model.rename(CHAT, "saga")
     assert model.rename("saga", "saga")
@@ -334,7 +336,7 @@ def test_the_state_as_of_a_message(model: ChatModel) -> None:
         as_of(model, "m1")
 
 
-def test_a_message_brought_back_does_not_limit_what_came_before_it(model: ChatModel) -> None:
+def test_a_message_shown_again_does_not_limit_what_came_before_it(model: ChatModel) -> None:
     write(model, "set", "a", 1, "m1")
     write(model, "set", "b", 2, "m2")
     show(model, "m2")

@@ -1,7 +1,7 @@
 """
-The server against a dictionary: random writes over every route, compared at every step.
+Compare the server with a dictionary: random writes over every route, compared at every step.
 
-A short run belongs to the tests; with VALUETRACKER_SOAK=1 it is a long one.
+The tests make a short run; with VALUETRACKER_SOAK=1 it is long.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETTINGS = settings(
 )
 
 CHARACTERS = st.sampled_from(["arthur", "uther"])
-# One is called like a character: they must not be taken for each other.
+# One instance has the id of a character: the server must not confuse them.
 INSTANCES = st.sampled_from(["sword", "shield", "arthur"])
 KEYS = st.sampled_from(["a", "b", "c"])
 NAMES = st.sampled_from([None, "", "one", "two"])
@@ -61,7 +61,7 @@ OPERATIONS = st.one_of(
 )
 BATCHES = st.lists(st.tuples(INSTANCES, KEYS, OPERATIONS), min_size=1, max_size=5)
 NUMBERS = st.integers(0, 10**6)
-# Now and then what is written to is not there.
+# Now and then the instance that is written to does not exist.
 BLIND = st.integers(0, 15).map(lambda number: number == 15)
 EXTENSIONS = itertools.count()
 NOT_FOUND = {"instance_not_found", "character_not_found", "data_key_not_found"}
@@ -114,8 +114,8 @@ class Comparison(RuleBasedStateMachine):
         status, code, _ = refused(answer)
         assert (status, code in NOT_FOUND) == (404, True)
 
-    def make_sure(self, id: str, blind: bool) -> bool:
-        """Whether an instance is there, which it mostly is made to be."""
+    def ensure_instance(self, id: str, blind: bool) -> bool:
+        """Mostly make an instance that does not exist; return False if it still does not."""
         if id not in self.model.now.instances and not blind:
             self.put_instance(id, "arthur", None, {})
         return id in self.model.now.instances
@@ -173,8 +173,8 @@ class Comparison(RuleBasedStateMachine):
         blind=BLIND,
     )
     def set_value(self, id: str, key: str, value: Any, back: int, guard: bool, blind: bool) -> None:
-        """Sometimes only if nothing has changed since a revision seen."""
-        there = self.make_sure(id, blind)
+        """Set a key, sometimes with `If-Match` and a former or the present revision."""
+        there = self.ensure_instance(id, blind)
         current = self.model.changed.get(("data", id, key), 0)
         seen = max(0, current - back)
         certain = current > self.model.oldest or not self.folded
@@ -192,7 +192,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(id=INSTANCES, key=KEYS, blind=BLIND)
     def remove_value(self, id: str, key: str, blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         answer = self.write("DELETE", f"/instances/{id}/data/{key}")
         if not there or key not in self.model.now.instances[id].values:
             return self.missing(answer)
@@ -201,7 +201,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(id=INSTANCES, blind=BLIND)
     def clear_values(self, id: str, blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         answer = self.write("DELETE", f"/instances/{id}/data")
         if not there:
             return self.missing(answer)
@@ -210,7 +210,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(id=INSTANCES, values=MANY, stale=st.booleans(), blind=BLIND)
     def override_values(self, id: str, values: dict[str, Any], stale: bool, blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         current = self.model.etag_of_instance(id)
         expected = current - 1 if stale and current else current
         condition = f'"{expected}"'
@@ -221,14 +221,14 @@ class Comparison(RuleBasedStateMachine):
             details = {"expected": expected, "current": current}
             assert refused(answer) == (412, "revision_conflict", details)
             return None
-        gone = [key for key in self.model.now.instances[id].values if key not in values]
-        self.model.set_values(id, values, gone)
+        removed = [key for key in self.model.now.instances[id].values if key not in values]
+        self.model.set_values(id, values, removed)
         message = "Instance data overridden successfully"
         return self.agree(answer, {"success": True, "message": message})
 
     @rule(id=INSTANCES, values=MANY, blind=BLIND)
     def merge_values(self, id: str, values: dict[str, Any], blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         answer = self.write("PUT", f"/instances/{id}/data/merge", values)
         if not there:
             return self.missing(answer)
@@ -237,7 +237,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(id=INSTANCES, keys=st.lists(KEYS, max_size=3), blind=BLIND)
     def remove_values(self, id: str, keys: list[str], blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         answer = self.write("PUT", f"/instances/{id}/data/remove", {"keys": keys})
         if not there:
             return self.missing(answer)
@@ -246,7 +246,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(id=INSTANCES, patch=MANY, blind=BLIND)
     def merge_patch(self, id: str, patch: dict[str, Any], blind: bool) -> None:
-        there = self.make_sure(id, blind)
+        there = self.ensure_instance(id, blind)
         path = f"/instances/{id}/data"
         answer = self.write("PATCH", path, patch, content_type=MERGE_PATCH)
         if not there:
@@ -258,7 +258,7 @@ class Comparison(RuleBasedStateMachine):
     def run_batch(self, batch: list[tuple[str, str, tuple[str, Any]]], blind: bool) -> None:
         body = []
         for id, key, (op, operand) in batch:
-            self.make_sure(id, blind)
+            self.ensure_instance(id, blind)
             operation: dict[str, Any] = {"op": op, "instanceId": id}
             if op != "clear":
                 operation["key"] = key
@@ -348,8 +348,8 @@ class Comparison(RuleBasedStateMachine):
         assert answer.json()["oldest"] == self.model.oldest
         assert int(answer.headers["x-revision"]) == self.model.revision
         if self.folded:
-            gone = refused(self.client.get("/characters/arthur", params={"at": 0}))
-            assert gone == (410, "compacted", {"oldest": self.model.oldest})
+            compacted = refused(self.client.get("/characters/arthur", params={"at": 0}))
+            assert compacted == (410, "compacted", {"oldest": self.model.oldest})
 
     # Comparing
 
@@ -369,7 +369,7 @@ class Comparison(RuleBasedStateMachine):
             assert answer.headers["etag"] == f'"{self.model.etag_of_instance(id)}"'
 
     def compare_log(self) -> None:
-        """What the feed tells, applied to the oldest state, gives each later one."""
+        """Check that the events of the feed, applied to the oldest state, give each later one."""
         since = self.model.oldest
         state = {id: each.values for id, each in self.model.past[since].instances.items()}
         state = copy.deepcopy(state)
@@ -396,7 +396,7 @@ class Comparison(RuleBasedStateMachine):
 def test_the_server_agrees_with_a_dictionary(
     shared_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that keyframes fall everywhere.
+    # So that keyframes are made often.
     monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
 
     class Here(Comparison):

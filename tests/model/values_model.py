@@ -82,7 +82,7 @@ def values_of(client: httpx.Client, id: str = "sword", at: int | str | None = No
 
 
 def merged(current: Any, patch: Any) -> Any:
-    """RFC 7396, as its pseudo-code has it."""
+    """Apply a merge patch, as the pseudo-code of RFC 7396 does."""
     if not isinstance(patch, dict):
         return patch
     result = dict(current) if isinstance(current, dict) else {}
@@ -95,12 +95,12 @@ def merged(current: Any, patch: Any) -> Any:
 
 
 def is_member(one: Any, scalar: Any) -> bool:
-    """Numbers by value, but `true` is not 1."""
+    """True if two items of a list are the same; numbers compare by value, but `true` is not 1."""
     return isinstance(one, bool) == isinstance(scalar, bool) and bool(one == scalar)
 
 
 def operate(values: dict[str, Any], key: str, op: str, operand: Any) -> dict[str, Any]:
-    """Do one operation of a batch to values; what it answers. `TypeError` is a conflict."""
+    """Do one batch operation to values, and return its result; raise `TypeError` on a conflict."""
     if op == "clear":
         count = len(values)
         values.clear()
@@ -140,7 +140,7 @@ class InstanceState:
 
 @dataclass
 class State:
-    """One moment of an extension, everything in the order in which it came into being."""
+    """The state of an extension at one revision, everything in the order of its creation."""
 
     characters: dict[str, str | None] = field(default_factory=dict)
     instances: dict[str, InstanceState] = field(default_factory=dict)
@@ -170,11 +170,11 @@ class Model:
         self.oldest = 0
         self.now = State()
         self.past: dict[int, State] = {0: State()}
-        # When what `If-Match` is compared with last changed; also of what has gone.
+        # The revisions that `If-Match` is compared with, also of deleted things.
         self.changed: dict[tuple[str, ...], int] = {}
 
     def commit(self, *touched: tuple[str, ...]) -> None:
-        """Make the present a revision, if anything was touched."""
+        """Make a revision of the present state, if anything was touched."""
         if touched:
             self.revision += 1
             self.past[self.revision] = copy.deepcopy(self.now)
@@ -230,14 +230,14 @@ class Model:
         return [("instance", id), ("character", old.character_id), *keys]
 
     def set_values(self, id: str, values: dict[str, Any], removed: list[str]) -> int:
-        """Remove these keys and set those; how many were removed."""
+        """Remove some keys and set others; return how many were removed."""
         present = self.now.instances[id].values
-        gone = [key for key in dict.fromkeys(removed) if key in present]
-        for key in gone:
+        found = [key for key in dict.fromkeys(removed) if key in present]
+        for key in found:
             del present[key]
         present.update(values)
-        self.commit(*self.touches(id, *gone, *values))
-        return len(gone)
+        self.commit(*self.touches(id, *found, *values))
+        return len(found)
 
     def merge_patch(self, id: str, patch: dict[str, Any]) -> None:
         present = self.now.instances[id].values
@@ -246,7 +246,7 @@ class Model:
         self.commit(*self.touches(id, *touched))
 
     def restore(self, revision: int, ids: list[str], character_id: str = "") -> tuple[int, int]:
-        """Set instances, or a character with its own, to the past; (changed, warnings)."""
+        """Restore instances, or a character with its instances; return (changed, warnings)."""
         then = self.past[revision]
         touched: list[tuple[str, ...]] = []
         changed = warnings = 0
@@ -286,7 +286,7 @@ class Model:
     def _restore_values(self, id: str, revision: int, touched: list[tuple[str, ...]]) -> int:
         then, present = self.past[revision].instances[id].values, self.now.instances[id].values
         changed = 0
-        # Every key that something has happened to since, also those that are gone again.
+        # Every key that was changed since, also those that were removed again.
         known = [name[2] for name in self.changed if name[:2] == ("data", id)]
         for key in [key for key in known if key not in then]:
             if self.changed["data", id, key] > revision:

@@ -1,7 +1,8 @@
 """
-Servers to attack: one that lets everybody on this machine in, one that wants tokens.
+Servers to attack: one that admits everybody on this machine, one that requires tokens.
 
-Both believe the bridge, know one name beside the loopback ones, and let one foreign origin in.
+Both trust the bridge, know one host name besides the loopback names, and admit one foreign
+origin.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GIVEN = {"bridge_secret": SECRET, "allow_origin": (FRIEND,), "allow_host": (NAME
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Lets everybody in who is not led here by a page; has the extension `demo`."""
+    """A server that admits everybody but foreign web pages; it has the extension `demo`."""
     with running_server(tmp_path_factory.mktemp("open"), **GIVEN) as server:
         server.register("demo")
         with server.client("demo") as client:

@@ -1,5 +1,5 @@
 """
-HTTP byte for byte: what no client library would send, and all that is answered to it.
+HTTP byte for byte: requests that no client library would send, and the whole answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOST = b"host: localhost"
 
 
 def lines(*each: bytes) -> bytes:
-    """The head of a request, ended."""
+    """Return the head of a request, with the empty line that ends it."""
     return b"\r\n".join([*each, b"", b""])
 
 
@@ -40,7 +40,7 @@ def ping(message: str, *headers: bytes) -> bytes:
 
 
 class Line:
-    """One connection, and what has come over it."""
+    """One connection, and the bytes received over it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
@@ -50,7 +50,7 @@ class Line:
         self.socket.sendall(data)
 
     def send_as_far_as_taken(self, data: bytes) -> None:
-        """Send it, or as much of it as the other side waits for."""
+        """Send these bytes, or as many as the other side accepts."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
@@ -60,7 +60,7 @@ class Line:
             self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self) -> httpx.Response:
-        """The next answer, whose length must be known."""
+        """Return the next answer, which must have a length."""
         status, headers = self.head()
         if status == 100:
             return httpx.Response(100, headers=headers)
@@ -79,14 +79,14 @@ class Line:
         return int(status.split()[1]), [(name, text) for name, _, text in split(fields)]
 
     def until(self, mark: bytes) -> bytes:
-        """What comes up to and with this mark."""
+        """Return the bytes up to this mark, and the mark."""
         while mark not in self._received:
             self._more()
         found, _, self._received = self._received.partition(mark)
         return found + mark
 
     def rest(self) -> bytes:
-        """What comes until the other side ends it."""
+        """Return the bytes until the other side closes the connection."""
         try:
             while piece := self.socket.recv(65_536):
                 self._received += piece
@@ -118,14 +118,14 @@ def connected(server: RunningServer, *options: tuple[int, int, int | bytes]) -> 
 
 
 def ask(server: RunningServer, request: bytes) -> httpx.Response:
-    """The one answer to these bytes on a connection of their own."""
+    """Send these bytes on a new connection, and return the one answer."""
     with connected(server) as line:
         line.send_as_far_as_taken(request)
         return line.answer()
 
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code of an answer that must be a refusal in the one shape, and guarded."""
+    """Return status and code of a refusal, which must have the shape and headers of every one."""
     body: dict[str, Any] = answer.json()
     assert set(body) == {"error", "code", "hint", "details"}, body
     assert answer.headers["content-type"] == "application/json"
@@ -139,13 +139,13 @@ def cors_headers(answer: httpx.Response) -> list[str]:
 
 
 def is_well(server: RunningServer) -> bool:
-    """Whether the server goes on answering."""
+    """True if the server still answers."""
     return ask(server, get()).json()["ok"] is True
 
 
 @contextmanager
 def crowd(host: str, port: int, count: int) -> Iterator[list[socket.socket]]:
-    """So many connections that say nothing."""
+    """Open that many connections that send nothing."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(socket.create_connection((host, port), PATIENCE_SECONDS))

@@ -1,4 +1,4 @@
-"""Another origin's pages: only the configured one's, and only as far as configured."""
+"""Pages of another origin: only the configured origin is allowed, and only what is configured."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_configured_origin_may_read_answers_and_refusals(
     server: RunningServer, path: str, status: int
 ) -> None:
     with server.client("demo") as client:
-        # The second answer comes from memory.
+        # The second answer comes from the answer cache.
         answers = [
             client.get(path, headers={"origin": FRIEND, "sec-fetch-site": "cross-site"})
             for _ in range(2)
@@ -94,7 +94,7 @@ def test_the_configured_origin_may_read_answers_and_refusals(
         assert answer.headers["vary"] == "Origin"
 
 
-def test_what_is_in_memory_for_one_origin_carries_nothing_of_it_to_another(
+def test_a_kept_answer_for_one_origin_has_no_header_of_it_for_another(
     server: RunningServer,
 ) -> None:
     with server.client("demo") as client:
@@ -135,7 +135,7 @@ def test_an_origin_that_is_allowed_still_needs_a_token(guarded: TokenServer) -> 
     assert refused(ask(None)) == (401, "token_required")
     assert ask(guarded.demo).status_code == 200
     for answer in (ask(None), ask(guarded.demo), ask("vt_wrong")):
-        # The page must be able to see why.
+        # The page must be able to read the reason.
         assert answer.headers["access-control-allow-origin"] == FRIEND
 
 

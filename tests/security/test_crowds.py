@@ -1,9 +1,9 @@
 """
-Many who are slow or idle, while others want to be served.
+Many slow or idle connections, while others send good requests.
 
-With VALUETRACKER_SOAK=1 the server is a process of its own with its real limits, and 500 slow
-and 2,000 idle connections are held to it; how long good requests take is printed beside how
-long they take without. Otherwise they are few, and the limits short.
+With VALUETRACKER_SOAK=1 the server is a process of its own with its real limits, and has 500
+slow and 2,000 idle connections. The test prints how long good requests take with and without
+them. Otherwise there are few such connections, and the limits are short.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def url(run_program: RunProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class Drips:
-    """Connections that send a byte now and then, each until it is ended by the other side."""
+    """Connections that send a byte now and then, until the server closes them."""
 
     def __init__(self, connections: list[socket.socket]) -> None:
         self._begun = time.monotonic()
@@ -60,7 +60,7 @@ class Drips:
         head = ping("x" * 1_000).partition(b"\r\n\r\n")[0]
         for number, each in enumerate(connections):
             each.setblocking(False)
-            # Half of them are slow with their headers, half with their body.
+            # Half of them send their headers slowly, half their body.
             each.send(head + b"\r\n\r\n{" if number % 2 else head[:20])
 
     def stop(self) -> None:
@@ -89,7 +89,7 @@ class Drips:
             return
         except ConnectionResetError:
             said = b""
-        # Whatever it is, it is the last word.
+        # Whatever the server sends, it sends nothing after it.
         assert said == b"" or said.startswith(b"HTTP/1.1 408 "), said
         selector.unregister(connection)
         self._left.discard(connection)
@@ -109,7 +109,7 @@ def dripping(connections: list[socket.socket]) -> Iterator[Drips]:
 
 
 def good_requests(url: str) -> list[float]:
-    """How long each of many reads and writes took; all must be answered."""
+    """Return how long each of many reads and writes took; all must succeed."""
 
     def work(number: int) -> list[float]:
         times: list[float] = []
@@ -130,7 +130,7 @@ def good_requests(url: str) -> list[float]:
         return sorted(each for times in pool.map(work, range(WORKERS)) for each in times)
 
 
-def told(times: list[float]) -> str:
+def describe(times: list[float]) -> str:
     p50, p99 = (times[int(len(times) * part)] * 1_000 for part in (0.5, 0.99))
     return f"p50 {p50:.2f} ms, p99 {p99:.2f} ms"
 
@@ -159,7 +159,7 @@ def test_slow_and_idle_connections_do_not_keep_good_requests_from_being_answered
             among = good_requests(url)
             wait_for(lambda: drips.all_ended)
             after = good_requests(url)
-        # Those who are only idle are still there.
+        # The idle connections are still open.
         for each in idle:
             each.sendall(get())
         for each in idle:
@@ -169,8 +169,8 @@ def test_slow_and_idle_connections_do_not_keep_good_requests_from_being_answered
     if SOAK:
         with capsys.disabled():
             print(
-                f"\ngood requests alone: {told(alone)}\n"
-                f"among {SLOW} slow and {IDLE} idle connections: {told(among)}\n"
+                f"\ngood requests alone: {describe(alone)}\n"
+                f"among {SLOW} slow and {IDLE} idle connections: {describe(among)}\n"
                 f"among {IDLE} idle ones, the slow ended within {max(drips.ended_after):.1f} s: "
-                f"{told(after)}"
+                f"{describe(after)}"
             )

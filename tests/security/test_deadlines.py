@@ -1,7 +1,7 @@
 """
-Those who are slow, silent, or do not read; and those who are many.
+Clients that are slow or silent or do not read, and too many clients.
 
-The limits are shortened where a test would have to wait for them.
+A test shortens the limit that it would have to wait for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SOON = 1.0
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Every deadline far away, so that a test brings near the one it is about."""
+    """Make every deadline long, so that a test shortens only the one it tests."""
     for name in vars(limits):
         if name.endswith("_SECONDS") and name != "CHECK_SECONDS":
             monkeypatch.setattr(limits, name, 1_000.0)
@@ -49,7 +49,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server of the test's own, so that it can be counted on."""
+    """A server of the test's own, whose connections can be counted."""
     with running_server(tmp_path, connections=40, body_memory_mb=1) as server:
         server.register("demo")
         yield server
@@ -61,7 +61,7 @@ def shared(server: RunningServer) -> SharedState:
 
 
 def drip(line: Line, data: bytes, seconds: float = 0.05) -> None:
-    """Send without end, a byte at a time, until the other side has enough."""
+    """Send a byte at a time, until the other side closes the connection."""
     line.socket.settimeout(seconds)
     for byte in data:
         try:
@@ -99,10 +99,10 @@ def test_slow_headers_are_refused_on_a_connection_that_was_used_before(
         assert line.rest() == b""
 
 
-def test_slow_headers_are_refused_that_came_with_a_whole_request(
+def test_slow_headers_are_refused_if_they_began_with_the_request_before(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    """Also where that one was answered at once, from memory."""
+    """Also if that request was answered at once, from the answer cache."""
     hasty.setattr(limits, "HEADER_SECONDS", SOON)
     known = get(ROOT + b"/characters", b"x-extension-id: demo")
     assert ask(server, known).status_code == 200
@@ -110,11 +110,11 @@ def test_slow_headers_are_refused_that_came_with_a_whole_request(
     with connected(server) as line:
         line.send(known + b"GET / HTTP/1.1\r\n")
         assert line.answer().status_code == 200
-        # Nothing of it came alone: it is closed as if it had never been.
+        # No byte of the second request came alone, so the connection is closed without an answer.
         assert line.rest() == b""
 
 
-def test_a_silent_socket_is_closed_without_a_word(
+def test_a_silent_connection_is_closed_without_an_answer(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "HEADER_SECONDS", SOON)
@@ -123,7 +123,7 @@ def test_a_silent_socket_is_closed_without_a_word(
         assert line.rest() == b""
 
 
-def test_silence_between_requests_has_an_end(
+def test_a_connection_idle_between_requests_is_closed(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "IDLE_SECONDS", SOON)
@@ -151,7 +151,7 @@ def test_a_slow_body_is_refused(
     assert refused(answer) == (408, "request_timeout")
 
 
-def test_a_body_that_is_announced_and_never_comes_is_refused(
+def test_a_body_that_is_announced_and_never_sent_is_refused(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
@@ -175,7 +175,7 @@ def test_a_body_that_comes_fast_enough_but_for_too_long_is_refused(
     assert refused(answer) == (408, "request_timeout")
 
 
-def test_a_body_that_is_slow_but_steady_is_taken(
+def test_a_body_that_is_slow_but_steady_is_accepted(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "BODY_GRACE_SECONDS", 1.5)
@@ -190,7 +190,7 @@ def test_a_body_that_is_slow_but_steady_is_taken(
         assert line.answer().status_code == 200
 
 
-def test_a_refusal_is_heard_by_one_who_is_still_sending(
+def test_a_client_that_is_still_sending_receives_the_refusal(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     with connected(server) as line:
@@ -200,7 +200,7 @@ def test_a_refusal_is_heard_by_one_who_is_still_sending(
         assert refused(line.answer()) == (403, "host_not_allowed")
 
 
-def test_one_who_goes_on_sending_after_a_refusal_is_cut_off(
+def test_a_client_that_keeps_sending_after_a_refusal_is_disconnected(
     server: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "LINGER_SECONDS", SOON)
@@ -220,7 +220,7 @@ def test_one_who_goes_on_sending_after_a_refusal_is_cut_off(
 
 
 def fill(server: RunningServer, size: int, key: str = "k") -> None:
-    """An instance with one large value, or one more."""
+    """Write an instance with one large value, or another value."""
     with server.client("demo") as client:
         made = client.post("/instances", json={"id": "large", "characterId": "arthur"})
         assert made.status_code == 200
@@ -233,13 +233,15 @@ SMALL_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
 
 def held_connections(server: RunningServer) -> int:
-    """How many connections the server, which is in this process, has not closed."""
+    """Count the connections that the server, which is in this process, has not closed."""
     port = int(server.url.rpartition(":")[2])
     found = psutil.Process().net_connections("tcp")
     return sum(each.laddr.port == port and each.status != "LISTEN" for each in found)
 
 
-def test_one_who_does_not_read_is_cut_off(own: RunningServer, hasty: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
     hasty.setattr(limits, "STALLED_SECONDS", SOON)
     fill(own, 8_000_000)
     wait_for(lambda: held_connections(own) == 0)
@@ -253,10 +255,10 @@ def test_one_who_does_not_read_is_cut_off(own: RunningServer, hasty: pytest.Monk
         assert len(line.rest()) < 8_000_000
 
 
-def test_one_who_reads_slowly_but_steadily_gets_it_all(
+def test_a_client_that_reads_slowly_but_steadily_gets_the_whole_answer(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    """Although it takes far longer than one who does not read at all would be waited for."""
+    """Although it takes far longer than the server waits for a client that does not read."""
     hasty.setattr(limits, "STALLED_SECONDS", 2 * SOON)
     for key in "abcd":
         fill(own, 7_000_000, key)
@@ -271,7 +273,7 @@ def test_one_who_reads_slowly_but_steadily_gets_it_all(
             time.sleep(0.03)
 
 
-def test_one_who_does_not_read_gets_no_further_answers_made(
+def test_no_further_answers_are_made_for_a_client_that_does_not_read(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     fill(own, 4_000_000)
@@ -285,7 +287,9 @@ def test_one_who_does_not_read_gets_no_further_answers_made(
     assert bodies == [4_000_008] * 8
 
 
-def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningServer) -> None:
+def test_a_connection_beyond_the_limit_is_answered_that_the_server_is_full(
+    own: RunningServer,
+) -> None:
     with ExitStack() as stack:
         held = [stack.enter_context(connected(own)) for _ in range(40)]
         for line in held:
@@ -293,7 +297,7 @@ def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningSe
             assert line.answer().status_code == 200
 
         with connected(own) as line:
-            # Without being asked.
+            # The server sends it before any request.
             answer = line.answer()
         held[0].send(get())
 
@@ -303,7 +307,7 @@ def test_beyond_the_last_connection_that_is_served_one_is_told_so(own: RunningSe
     wait_for(lambda: ask(own, get()).status_code == 200)
 
 
-def test_those_who_are_told_that_it_is_full_are_not_without_number(
+def test_the_connections_that_are_answered_full_are_limited_too(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "REFUSED_CONNECTIONS", 5)
@@ -313,8 +317,8 @@ def test_those_who_are_told_that_it_is_full_are_not_without_number(
             line = stack.enter_context(connected(own))
             line.send(get())
             assert line.answer().status_code == 200
-        told = [stack.enter_context(connected(own)) for _ in range(5)]
-        for line in told:
+        refused_lines = [stack.enter_context(connected(own)) for _ in range(5)]
+        for line in refused_lines:
             assert refused(line.answer()) == (503, "too_many_connections")
         assert stack.enter_context(connected(own)).rest() == b""
 
@@ -325,7 +329,7 @@ LONG = 700_000
 HELD = lines(PING, HOST, b"content-length: %d" % LONG)
 
 
-def test_a_body_waits_for_room_and_is_taken_when_there_is_some(
+def test_a_body_waits_for_the_budget_and_is_accepted_when_there_is_some(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     message = "y" * LONG
@@ -336,7 +340,7 @@ def test_a_body_waits_for_room_and_is_taken_when_there_is_some(
         body = b'{"message":"%b"}' % message.encode()
         waiter.send(lines(PING, HOST, b"content-length: %d" % len(body)) + body)
         wait_for(lambda: shared(own).budget.is_awaited)
-        # Small ones are not held up.
+        # Small bodies do not wait.
         assert ask(own, ping("small")).status_code == 200
         holder.send(b"x" * (LONG - 1))
         assert holder.answer().status_code == 400
@@ -349,7 +353,7 @@ def used(server: RunningServer) -> int:
     return shared(server).budget._used
 
 
-def test_room_is_given_back_by_those_who_leave(
+def test_a_client_that_disconnects_gives_its_share_of_the_budget_back(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
@@ -359,7 +363,7 @@ def test_room_is_given_back_by_those_who_leave(
         wait_for(lambda: used(own) == 0)
 
 
-def test_room_is_given_back_by_those_who_are_refused(
+def test_a_client_that_is_refused_gives_its_share_of_the_budget_back(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
@@ -369,7 +373,7 @@ def test_room_is_given_back_by_those_who_are_refused(
     wait_for(lambda: used(own) == 0)
 
 
-def test_those_who_leave_while_they_wait_for_room_are_passed_over(
+def test_a_client_that_disconnects_while_it_waits_for_the_budget_is_skipped(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     with connected(own) as holder:
@@ -383,20 +387,22 @@ def test_those_who_leave_while_they_wait_for_room_are_passed_over(
     assert ask(own, post(ROOT + b"/ping", b"x" * LONG)).status_code == 400
 
 
-def test_one_who_holds_room_that_others_wait_for_is_not_waited_for_long(
+def test_a_slow_client_is_refused_early_if_others_wait_for_its_share_of_the_budget(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     hasty.setattr(limits, "CROWDED_SECONDS", SOON)
 
     with connected(own) as holder:
-        # It would be given half a day.
+        # Alone, the client would have half a day.
         holder.send(lines(PING, HOST, CHUNKED) + b"1\r\nx\r\n")
         wait_for(lambda: used(own) > 0)
         assert ask(own, post(ROOT + b"/ping", b"x" * LONG)).status_code == 400
         assert refused(holder.answer()) == (408, "request_timeout")
 
 
-def test_strangers_are_given_no_room(own: RunningServer, hasty: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_not_allowed_gets_no_share_of_the_budget(
+    own: RunningServer, hasty: pytest.MonkeyPatch
+) -> None:
     strangers: list[tuple[bytes, ...]] = [
         (b"host: evil.example",),
         (HOST, b"origin: https://evil.example"),
@@ -410,10 +416,10 @@ def test_strangers_are_given_no_room(own: RunningServer, hasty: pytest.MonkeyPat
         assert used(own) == 0
 
 
-def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
+def test_the_share_of_a_body_that_came_whole_is_not_used_for_the_next_body(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    """Or what is given back would be more than was taken, and soon there would be no limit."""
+    """Else more would be given back than was taken, and soon there would be no limit."""
     full = 1_040_000
     small = b'{"message":"%b"}' % (b"x" * 20_000)
     large = b'{"message":"%b"}' % (b"x" * 500_000)
@@ -421,7 +427,7 @@ def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
     with connected(own) as holder, connected(own) as line:
         holder.send(lines(PING, HOST, b"content-length: %d" % full) + b"x")
         wait_for(lambda: used(own) == full)
-        # There is no room for it, but all of it has come before it is read no further.
+        # The budget is used up, but the whole body arrives before reading pauses.
         line.send(post(ROOT + b"/ping", small))
         assert line.answer().status_code == 200
         assert shared(own).budget.is_awaited
@@ -436,7 +442,7 @@ def test_room_for_a_body_that_came_whole_is_not_given_to_the_next_one(
     wait_for(lambda: used(own) == 0)
 
 
-def test_the_budget_grants_in_order_what_is_still_wanted() -> None:
+def test_the_budget_grants_waiting_requests_in_order_and_skips_cancelled_ones() -> None:
     budget = BodyBudget(100)
     granted: list[int] = []
 
@@ -463,10 +469,10 @@ def test_the_budget_grants_in_order_what_is_still_wanted() -> None:
     assert reserve(100).is_granted
 
 
-def test_a_slow_answer_is_not_held_against_what_was_sent_behind_it(
+def test_the_deadline_of_a_request_does_not_run_while_the_answer_before_it_is_made(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    """It is not read meanwhile, so it cannot come."""
+    """The server does not read meanwhile, so the rest of the request cannot arrive."""
     hasty.setattr(limits, "HEADER_SECONDS", SOON)
     wait = get(ROOT + b"/changes?wait=3", b"x-extension-id: demo")
     last = get()
@@ -479,10 +485,10 @@ def test_a_slow_answer_is_not_held_against_what_was_sent_behind_it(
         assert line.answer().status_code == 200
 
 
-def test_a_request_half_sent_is_ended_by_its_deadline_not_kept_alive_by_a_stream(
+def test_a_stream_does_not_extend_the_deadline_of_a_request_half_sent(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
-    """A feed goes on while garbage comes behind it, and ends when its reader leaves."""
+    """A feed goes on while garbage is sent behind it, and ends when its reader disconnects."""
     with connected(own) as line:
         line.send(get(ROOT + b"/events", b"x-extension-id: demo"))
         assert line.head()[0] == 200

@@ -1,4 +1,4 @@
-"""Readers of the feed: how many, how they leave, and what they can be told."""
+"""Readers of the feed: their limits, how they leave, and what an event can contain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLL = get(ROOT + b"/changes?wait=60", b"x-extension-id: demo")
 
 @pytest.fixture
 def few(tmp_path: Path) -> Iterator[RunningServer]:
-    """Three may follow `demo`, and five in all."""
+    """A server where three readers may follow `demo`, and five in all."""
     with running_server(tmp_path, feed_readers=3, all_feed_readers=5) as server:
         for extension_id in ("demo", "other", "third"):
             server.register(extension_id)
@@ -56,7 +56,7 @@ def test_readers_beyond_the_extensions_limit_are_refused(few: RunningServer) -> 
 
         for request in (EVENTS, OTHERS, POLL):
             assert refused(ask(few, request)) == (429, "too_many_readers")
-        # Others' are not, and asking without waiting is a request like any other.
+        # Another extension has a limit of its own, and a request that does not wait has none.
         follow(stack, few, EVENTS.replace(b"demo", b"other"))
         assert ask(few, POLL.replace(b"?wait=60", b"")).status_code == 200
 
@@ -76,7 +76,9 @@ def test_readers_beyond_the_servers_limit_are_refused(few: RunningServer) -> Non
 
 
 @pytest.mark.parametrize("request_bytes", [EVENTS, OTHERS, POLL])
-def test_readers_that_leave_free_their_place(few: RunningServer, request_bytes: bytes) -> None:
+def test_readers_that_disconnect_are_no_longer_counted(
+    few: RunningServer, request_bytes: bytes
+) -> None:
     for _ in range(5):
         with ExitStack() as stack:
             for _ in range(3):
@@ -87,7 +89,7 @@ def test_readers_that_leave_free_their_place(few: RunningServer, request_bytes: 
 
 
 @pytest.mark.parametrize("request_bytes", [EVENTS, OTHERS, POLL])
-def test_readers_lost_before_the_first_byte_free_their_place(
+def test_readers_lost_before_the_first_byte_are_no_longer_counted(
     few: RunningServer, request_bytes: bytes
 ) -> None:
     for number in range(60):
@@ -106,7 +108,7 @@ def test_readers_lost_before_the_first_byte_free_their_place(
 RESET = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def test_asking_for_the_head_of_a_feed_takes_no_place(few: RunningServer) -> None:
+def test_a_head_request_for_a_feed_is_not_counted_as_a_reader(few: RunningServer) -> None:
     head = EVENTS.replace(b"GET", b"HEAD", 1)
 
     for _ in range(10):
@@ -117,7 +119,7 @@ def test_asking_for_the_head_of_a_feed_takes_no_place(few: RunningServer) -> Non
     wait_for(lambda: readers(few) == 0)
 
 
-def test_requests_sent_behind_a_feed_do_not_take_places(few: RunningServer) -> None:
+def test_requests_sent_behind_a_feed_are_not_counted_as_readers(few: RunningServer) -> None:
     with connected(few) as line:
         line.send(EVENTS * 40)
         begun(line)
@@ -125,7 +127,7 @@ def test_requests_sent_behind_a_feed_do_not_take_places(few: RunningServer) -> N
     wait_for(lambda: readers(few) == 0)
 
 
-def test_a_refused_reader_takes_no_place(few: RunningServer) -> None:
+def test_a_refused_reader_is_not_counted(few: RunningServer) -> None:
     bad = [
         EVENTS.replace(b"/events", b"/events?since=999999"),
         EVENTS.replace(b"/events", b"/events?since=-1"),
@@ -168,7 +170,7 @@ NASTY = [
 ]
 
 
-def test_no_value_can_begin_an_event_of_its_own(few: RunningServer) -> None:
+def test_no_value_can_start_another_event(few: RunningServer) -> None:
     with ExitStack() as stack:
         line = follow(stack, few)
         with few.client("demo") as client:
@@ -187,7 +189,7 @@ def test_no_value_can_begin_an_event_of_its_own(few: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("header", [b"x-actor", b"x-message-id", b"x-chat-id", b"x-swipe-id"])
-def test_no_header_can_begin_an_event_of_its_own(few: RunningServer, header: bytes) -> None:
+def test_no_header_can_start_another_event(few: RunningServer, header: bytes) -> None:
     forged = b"a%0a%0aevent:%20forged%0adata:%20{}"
     body = b'{"key":"k","value":1}'
     request = lines(
@@ -201,7 +203,7 @@ def test_no_header_can_begin_an_event_of_its_own(few: RunningServer, header: byt
     assert refused(ask(few, request + body)) == (400, "invalid_header")
 
 
-def test_a_reader_that_does_not_read_is_cut_off_and_holds_nobody_up(
+def test_a_reader_that_does_not_read_is_disconnected_and_delays_nobody(
     few: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "STALLED_SECONDS", 1.0)

@@ -1,6 +1,6 @@
 """
-JSON text and HTTP that hypothesis makes: what is accepted reads back equal, and whatever is
-sent, the server answers or closes, never fails, and goes on.
+JSON text and HTTP that hypothesis makes. Accepted JSON reads back equal. Whatever is sent, the
+server answers or closes the connection, never fails, and keeps working.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ texts = st.recursive(
 
 
 def exact(value: Any) -> Any:
-    """A value with its types and the order of its keys; numbers that are not whole by value."""
+    """Return a value with its types and the order of its keys; fractions compare by value."""
     if isinstance(value, dict):
         return [(key, exact(each)) for key, each in value.items()]
     if isinstance(value, list):
@@ -96,14 +96,14 @@ def test_json_that_is_accepted_reads_back_equal(client: httpx.Client, text: str)
         assert exact(client.get("/instances/sword/data/fuzzed").json()["fuzzed"]) == wanted
         assert exact(client.get("/instances/sword/data").json()["fuzzed"]) == wanted
     else:
-        # There is a reason for it.
+        # The text must contain a reason for the refusal.
         assert sent.json()["code"] in ("number_out_of_range", "invalid_body"), sent.text
         assert re.search(r"\\ud|[0-9eE.]{18}|[eE]", text), text
 
 
 @MANY
 @given(text=texts, cut=st.integers(0, 200), junk=st.binary(max_size=4))
-def test_json_that_was_spoilt_is_refused_or_is_json(
+def test_mutated_json_is_refused_or_is_json(
     client: httpx.Client, text: str, cut: int, junk: bytes
 ) -> None:
     body = f'{{"key":"spoilt","value":{text}}}'.encode()
@@ -198,7 +198,7 @@ ANSWER = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
     requests=st.lists(st.tuples(st.sampled_from(WHOLE), mutations), min_size=1, max_size=3),
     cuts=st.lists(st.integers(1, 10_000), max_size=3),
 )
-def test_http_that_was_spoilt_is_answered_or_ended_and_the_server_goes_on(
+def test_mutated_http_is_answered_or_closed_and_the_server_keeps_working(
     server: RunningServer, requests: list[Any], cuts: list[int]
 ) -> None:
     data = b"".join(mutate(whole, steps) for whole, steps in requests)
@@ -207,7 +207,7 @@ def test_http_that_was_spoilt_is_answered_or_ended_and_the_server_goes_on(
     with connected(server) as line:
         for begin, end in itertools.pairwise(places):
             line.send_as_far_as_taken(data[begin:end])
-        # Nothing more will come, so nobody has to wait for it.
+        # Nothing more will be sent, so the server need not wait.
         line.end()
         received = line.rest()
 
@@ -216,7 +216,7 @@ def test_http_that_was_spoilt_is_answered_or_ended_and_the_server_goes_on(
     assert received == b"" or received.startswith(b"HTTP/1.1 ")
 
 
-def test_after_all_that_the_server_is_well(server: RunningServer) -> None:
+def test_the_server_still_works_after_all_mutated_requests(server: RunningServer) -> None:
     assert is_well(server)
     with server.client("demo") as client:
         assert client.get("/characters/arthur").status_code == 200

@@ -1,4 +1,4 @@
-"""Names that lead here but are not ours: DNS rebinding, and two names at once."""
+"""Foreign host names that resolve to this server: DNS rebinding, and two names at once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ FEED = ROOT + b"/events?extensionId=demo"
         NAME.upper() + ":99",
     ],
 )
-def test_a_loopback_name_or_one_that_was_configured_is_ours(
-    server: RunningServer, host: str
-) -> None:
+def test_a_loopback_name_or_a_configured_name_is_accepted(server: RunningServer, host: str) -> None:
     assert ask(server, get(host=f"host: {host}".encode())).status_code == 200
 
 
@@ -104,7 +102,7 @@ def test_a_foreign_host_is_refused_with_every_method(server: RunningServer, meth
         b"x-host: localhost",
     ],
 )
-def test_a_host_that_is_none_is_refused(server: RunningServer, host: bytes) -> None:
+def test_an_invalid_host_is_refused(server: RunningServer, host: bytes) -> None:
     assert refused(ask(server, get(host=host))) == (400, "invalid_host")
 
 
@@ -129,7 +127,7 @@ def test_two_hosts_are_refused_however_they_are_written(
     "header",
     [b"x-forwarded-host", b"forwarded", b"x-host", b"x-original-host", b"x-http-host-override"],
 )
-def test_no_other_header_is_taken_for_the_host(server: RunningServer, header: bytes) -> None:
+def test_no_other_header_is_used_as_the_host(server: RunningServer, header: bytes) -> None:
     good = b"host=localhost" if header == b"forwarded" else b"localhost"
 
     foreign = ask(server, get(HEALTH, header + b": " + good, host=b"host: evil.example"))
@@ -162,7 +160,7 @@ def test_a_write_to_a_foreign_host_writes_nothing(server: RunningServer) -> None
         assert client.get("/instances/sword/data/edge").json() == {}
 
 
-def test_a_name_with_a_port_is_ours_with_that_port_only(tmp_path: Path) -> None:
+def test_a_configured_name_with_a_port_is_accepted_with_that_port_only(tmp_path: Path) -> None:
     with running_server(tmp_path, allow_host=("values.example:8443",)) as server:
         right = ask(server, get(host=b"host: values.example:8443"))
         other = ask(server, get(host=b"host: values.example:80"))

@@ -1,4 +1,4 @@
-"""JSON that is too deep, too many, too large, not quite JSON, or means something to JavaScript."""
+"""JSON that is too deep or too large, invalid JSON, and names that JavaScript treats specially."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("method", "path", "frame"), BODIES)
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: str(text[:24]))
-def test_what_could_not_be_given_back_as_it_came_is_refused_everywhere(
+def test_json_that_could_not_be_returned_unchanged_is_refused_everywhere(
     demo: httpx.Client, method: str, path: str, frame: bytes, text: bytes
 ) -> None:
     before = demo.get("/instances/sword/data").content
@@ -97,11 +97,13 @@ def test_what_could_not_be_given_back_as_it_came_is_refused_everywhere(
         b"\x00" + SET[2] % b"1",
     ],
 )
-def test_a_body_is_utf8_without_a_mark_and_nothing_more(demo: httpx.Client, body: bytes) -> None:
+def test_a_body_must_be_one_json_text_in_utf8_without_a_byte_order_mark(
+    demo: httpx.Client, body: bytes
+) -> None:
     assert refused(send(demo, SET[0], SET[1], body)) == (400, "invalid_body")
 
 
-def test_a_million_keys_are_too_many_and_the_server_goes_on(
+def test_a_million_keys_are_refused_and_the_server_keeps_working(
     server: RunningServer, demo: httpx.Client
 ) -> None:
     body = b"{" + b",".join(b'"k%d":1' % number for number in range(1_000_000)) + b"}"
@@ -114,13 +116,15 @@ def test_a_million_keys_are_too_many_and_the_server_goes_on(
     assert is_well(server)
 
 
-def test_a_million_keys_inside_a_value_are_a_value_or_too_large(demo: httpx.Client) -> None:
+def test_a_value_with_a_million_keys_is_accepted_or_refused_as_too_large(
+    demo: httpx.Client,
+) -> None:
     value = b"{" + b",".join(b'"k%d":1' % number for number in range(1_000_000)) + b"}"
 
     assert refused(send(demo, *SET[:2], SET[2] % value)) == (413, "value_too_large")
 
 
-def test_keys_that_are_there_twice_are_one(demo: httpx.Client) -> None:
+def test_a_key_sent_twice_is_stored_once(demo: httpx.Client) -> None:
     answer = send(demo, *SET[:2], b'{"key":"twice","value":1,"value":2}')
 
     assert answer.json()["value"] == 2
@@ -131,7 +135,7 @@ PROTO = ["__proto__", "constructor", "prototype", "toString", "hasOwnProperty", 
 
 
 @pytest.mark.parametrize("name", PROTO)
-def test_a_name_that_means_something_to_javascript_is_a_key_like_any_other(
+def test_a_name_that_javascript_treats_specially_is_a_key_like_any_other(
     demo: httpx.Client, name: str
 ) -> None:
     value = {name: {name: [name, {"polluted": True}]}}
@@ -186,7 +190,7 @@ def test_a_patch_through_such_a_name_changes_that_name_alone(demo: httpx.Client,
         "/a/0/b",
     ],
 )
-def test_a_patch_leads_nowhere_but_into_values(demo: httpx.Client, path: str) -> None:
+def test_a_patch_path_reaches_only_values(demo: httpx.Client, path: str) -> None:
     demo.put("/instances/sword/data/override", json={"plain": {"a": 1}})
 
     answer = demo.patch(
@@ -199,7 +203,7 @@ def test_a_patch_leads_nowhere_but_into_values(demo: httpx.Client, path: str) ->
     assert demo.get("/instances/sword/data").json() == {"plain": {"a": 1}}
 
 
-def test_a_patch_cannot_double_itself_without_end(
+def test_a_patch_that_copies_itself_again_and_again_is_refused(
     server: RunningServer, demo: httpx.Client
 ) -> None:
     demo.put("/instances/sword/data/override", json={"a": ["x" * 1_000]})
@@ -216,7 +220,7 @@ def test_a_patch_cannot_double_itself_without_end(
     assert is_well(server)
 
 
-def test_increments_leave_no_number_that_is_none(demo: httpx.Client) -> None:
+def test_an_increment_never_makes_an_invalid_number(demo: httpx.Client) -> None:
     demo.put("/instances/sword/data/override", json={"n": 1e308})
 
     for by in ("1e308", "1e400", "NaN", '"1"', "null", "true", "[]"):

@@ -1,4 +1,4 @@
-"""What reaches the log: one line of JSON per entry, nothing that steers, nothing secret."""
+"""The log: one line of JSON per entry, without control characters and without secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from valuetracker.logging_setup import LINE_LENGTH
 
 SECRET = "bridge-secret-do-not-log"
 VALUE = "value-do-not-log"
-# A character may be escaped as six, and a few fields of an entry may be long.
+# An escape may make six characters of one, and a few fields of an entry may be long.
 LONGEST_LINE = 6 * 4 * LINE_LENGTH
 
 STEERING = [
@@ -33,13 +33,13 @@ STEERING = [
 
 
 def as_server(program: Program) -> RunningServer:
-    """What the raw connections need to know of it."""
+    """Return the program as the server that raw connections expect."""
     return RunningServer(program.url, program.data_dir, None, None)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def logged(run_program: RunProgram, tmp_path: Path) -> tuple[str, str]:
-    """The log, at its most talkative, of a server that all this was done to; and a token."""
+    """The debug log of a server that received all these requests, and a token."""
     tokens = TokenFile(tmp_path / "db")
     _, token = tokens.create("token-name", (), read_others=False, admin=True)
     program = run_program("--log-level", "debug", VALUETRACKER_BRIDGE_SECRET=SECRET)
@@ -75,7 +75,7 @@ def logged(run_program: RunProgram, tmp_path: Path) -> tuple[str, str]:
             line.send_as_far_as_taken(garbage)
             line.end()
             line.rest()
-    # A failure of ours: the file is taken away under it.
+    # Cause a failure of the server: damage the file of an extension.
     damaged = program.data_dir / "broken.db"
     with program.client("broken") as client:
         client.headers["authorization"] = f"Bearer {token}"
@@ -101,7 +101,7 @@ def test_every_entry_is_one_bounded_line_of_json_without_control_characters(
         assert all(32 <= ord(character) < 127 for character in each)
 
 
-def test_nothing_is_logged_that_somebody_stored_or_proved_themselves_with(
+def test_no_stored_value_and_no_token_is_logged(
     logged: tuple[str, str],
 ) -> None:
     log, token = logged
@@ -110,7 +110,7 @@ def test_nothing_is_logged_that_somebody_stored_or_proved_themselves_with(
         assert secret not in log
 
 
-def test_every_field_of_an_entry_has_an_end() -> None:
+def test_every_field_of_an_entry_is_bounded() -> None:
     long = "\x1b" * 1_000_000
 
     line = written(long, path=long, error=ValueError(long), many=[long])

@@ -1,9 +1,9 @@
 """
-Requests made from `/openapi.json`, good and bad, to every route.
+Good and bad requests to every route, made from `/openapi.json`.
 
-None may end in a failure of ours or in a status that is not declared, and what is answered
-must be what the description says. A short run belongs to the tests; with VALUETRACKER_SOAK=1,
-or any number in VALUETRACKER_CASES, it is a long one.
+None may make the server fail or be answered with a status that is not declared, and each answer
+must be as described. The tests make a short run; with VALUETRACKER_SOAK=1, or a number in
+VALUETRACKER_CASES, it is a long one.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ CHECKS = [
     response_schema_conformance,
 ]
 SCHEMA: Any = schemathesis.openapi.from_dict(openapi(SECTIONS))
-# A stream has no end to wait for; the same is asked of `/changes`.
+# A stream does not end, so it is left out; `/changes` takes the same parameters.
 OPERATIONS = {
     operation.label: operation
     for operation in (each.ok() for each in SCHEMA.get_all_operations())
     if "/events" not in operation.path
 }
-# A few routes take nothing, so there are not so many different requests to them.
+# A few routes have no parameters, so there are few different requests to them.
 PER_OPERATION = -(-CASES // (len(OPERATIONS) - 12))
 MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
 
-# What is there, so that not every answer is that there is nothing.
+# The things that exist, so that not every answer is 404.
 THERE = {
     "extension": "fuzz",
     "character": "arthur",
@@ -68,7 +68,7 @@ THERE = {
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    # It is not to speak to a SillyTavern that may be running here.
+    # It must not call a SillyTavern that may be running on this machine.
     with running_server(tmp_path_factory.mktemp("fuzzed"), st_enabled=0) as server:
         yield server
 
@@ -81,7 +81,7 @@ def session() -> Iterator[requests.Session]:
 
 
 def prepare(server: RunningServer) -> None:
-    """Make what is there, or make it again."""
+    """Create the things that exist, or create them again."""
     server.register("fuzz")
     with server.client("fuzz") as client:
         client.post("/chats/quest/open", json={"client": "tab"})
@@ -96,12 +96,12 @@ def prepare(server: RunningServer) -> None:
 
 
 def aim(case: Any) -> None:
-    """Let most requests be about what is there; which ones is decided by what they are."""
+    """Let most requests name things that exist; the content of a request decides which ones."""
     dice = zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode())
     if case.headers is not None and "x-extension-id" in case.headers and dice % 8:
         case.headers["x-extension-id"] = "fuzz"
     for number, name in enumerate(WRITE_HEADERS):
-        # Nearly all of them are no good, and then nothing else would be looked at.
+        # Nearly all generated ones are invalid, and then nothing else would be tested.
         if case.headers is not None and (dice >> number) % 8:
             case.headers.pop(name, None)
     for number, name in enumerate(case.path_parameters or {}):

@@ -1,4 +1,4 @@
-"""What a web page can make a browser send: foreign origins, cross-site requests, forms."""
+"""Requests that a web page can make a browser send: foreign origins, cross-site, forms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_foreign_origin_is_refused_on_every_method_without_a_cors_header(
         assert client.get("/characters/arthur").status_code == 200
 
 
-def test_our_own_pages_may_use_it(server: RunningServer) -> None:
+def test_our_own_pages_may_send_requests(server: RunningServer) -> None:
     own = {"origin": own_origin(server), "sec-fetch-site": "same-origin"}
 
     with server.client("demo") as client:
@@ -78,7 +78,7 @@ def test_two_origins_are_refused(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense", "", "Same-Origin"])
 @pytest.mark.parametrize("path", ["/characters", "/events", "/health", "/docs"])
-def test_what_fetch_metadata_calls_foreign_is_refused_on_reads_too(
+def test_a_request_that_fetch_metadata_calls_foreign_is_refused_even_a_read(
     server: RunningServer, site: str, path: str
 ) -> None:
     with server.client("demo") as client:
@@ -115,7 +115,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("media_type", "body"), FORMS)
-def test_a_form_cannot_write_even_where_no_browser_says_where_it_is_from(
+def test_a_form_cannot_write_even_if_no_header_says_its_origin(
     server: RunningServer, media_type: str, body: bytes
 ) -> None:
     with server.client("demo") as client:
@@ -128,7 +128,7 @@ def test_a_form_cannot_write_even_where_no_browser_says_where_it_is_from(
 
 
 @pytest.mark.parametrize(("media_type", "body"), FORMS)
-def test_a_form_of_a_foreign_page_is_refused_for_where_it_is_from(
+def test_a_form_of_a_foreign_page_is_refused_for_its_origin(
     server: RunningServer, media_type: str, body: bytes
 ) -> None:
     browser = {
@@ -146,7 +146,7 @@ def test_a_form_of_a_foreign_page_is_refused_for_where_it_is_from(
 @pytest.mark.parametrize(
     "header", ["x-http-method-override", "x-http-method", "x-method-override", "_method"]
 )
-def test_no_header_makes_one_method_another(server: RunningServer, header: str) -> None:
+def test_no_header_overrides_the_method(server: RunningServer, header: str) -> None:
     with server.client("demo") as client:
         read = client.get("/characters/arthur", headers={header: "DELETE"})
         queried = client.get("/characters/arthur?_method=DELETE")
@@ -158,7 +158,9 @@ def test_no_header_makes_one_method_another(server: RunningServer, header: str) 
 @pytest.mark.parametrize(
     "target", [b"//evil.example", b"//evil.example/%2e%2e", b"/\\evil.example"]
 )
-def test_nothing_redirects_to_where_the_request_says(server: RunningServer, target: bytes) -> None:
+def test_no_redirect_leads_to_an_address_that_the_request_names(
+    server: RunningServer, target: bytes
+) -> None:
     answer = ask(server, get(target))
 
     assert refused(answer)[0] in (400, 404)
@@ -198,7 +200,7 @@ def guards(answer: httpx.Response) -> dict[str, str]:
         get(ROOT + b"/health", *[b"x: y"] * 200),
     ],
 )
-def test_every_answer_is_guarded(server: RunningServer, request_bytes: bytes) -> None:
+def test_every_answer_has_the_security_headers(server: RunningServer, request_bytes: bytes) -> None:
     answer = ask(server, request_bytes)
 
     assert guards(answer) == {

@@ -1,4 +1,4 @@
-"""Ways out of the data directory: in every id, header, query and body."""
+"""Attempts to leave the data directory, in every id, header, query and body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import RunningServer, running_server
 from tests.security.conftest import SECRET
 from tests.security.raw import ROOT, ask, get, refused
 
-# As they stand in a path.
+# As a path contains them.
 ENCODED = [
     "..",
     "../",
@@ -47,7 +47,7 @@ ENCODED = [
     "secret.db%3fmode=rwc",
     "%0a..%0a",
 ]
-# As they stand in a body.
+# As a body contains them.
 TEXTS = [
     "..",
     "../secret.db",
@@ -85,7 +85,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Path]]:
-    """A server whose data directory lies deep in a folder with a secret beside it."""
+    """A server whose data directory is deep in a folder that also has a secret file."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret").write_text("secret")
     (outside / "secret.db").write_text("secret")
@@ -101,7 +101,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
 
 
 def tree(outside: Path) -> dict[str, bytes]:
-    """Everything that lies outside the data directory."""
+    """Return all files outside the data directory."""
     return {
         str(each): each.read_bytes() if each.is_file() else b""
         for each in sorted(outside.rglob("*"))
@@ -134,7 +134,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_path_leads_nowhere_but_into_the_database(
+def test_no_path_reaches_a_file_outside_the_database(
     walled: tuple[RunningServer, Path], route: str
 ) -> None:
     server, outside = walled
@@ -158,7 +158,7 @@ def test_an_extension_id_is_a_name_and_no_path(
 ) -> None:
     server, outside = walled
     before = tree(outside)
-    # Decoded or not.
+    # Percent-decoded or not.
     headers = [
         b"x-extension-id: " + text.encode(),
         b"x-extension-id: " + quote(text, safe="").encode(),
@@ -178,7 +178,9 @@ def test_an_extension_id_is_a_name_and_no_path(
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_database_lies_inside_or_nowhere(walled: tuple[RunningServer, Path], text: str) -> None:
+def test_a_database_is_inside_the_data_directory_or_refused(
+    walled: tuple[RunningServer, Path], text: str
+) -> None:
     server, outside = walled
     before = tree(outside)
 
@@ -200,7 +202,7 @@ def test_a_database_lies_inside_or_nowhere(walled: tuple[RunningServer, Path], t
 
 
 @pytest.mark.parametrize("header", ["x-message-id", "x-swipe-id", "x-chat-id", "idempotency-key"])
-def test_a_header_that_carries_text_carries_nothing_else(
+def test_no_header_reaches_a_file_outside_the_data_directory(
     walled: tuple[RunningServer, Path], header: str
 ) -> None:
     server, outside = walled
@@ -218,7 +220,7 @@ def test_a_header_that_carries_text_carries_nothing_else(
     assert tree(outside) == before
 
 
-def test_what_looks_like_a_path_is_an_id_like_any_other(
+def test_an_id_that_looks_like_a_path_is_an_id_like_any_other(
     walled: tuple[RunningServer, Path],
 ) -> None:
     server, outside = walled
@@ -279,7 +281,7 @@ def test_sql_in_a_filter_is_text(walled: tuple[RunningServer, Path], filters: st
         "/cross-extension/events/demo",
     ],
 )
-def test_no_write_goes_through_a_route_that_reads_across_extensions(
+def test_the_routes_that_read_across_extensions_refuse_writes(
     walled: tuple[RunningServer, Path], method: str, path: str
 ) -> None:
     server, _ = walled
@@ -289,7 +291,7 @@ def test_no_write_goes_through_a_route_that_reads_across_extensions(
     assert refused(answer) == (405, "method_not_allowed")
 
 
-def test_names_that_differ_in_case_alone_are_one_name(
+def test_extension_ids_that_differ_only_in_case_are_one_id(
     walled: tuple[RunningServer, Path],
 ) -> None:
     server, _ = walled

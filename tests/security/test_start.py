@@ -1,4 +1,4 @@
-"""Starting: what refuses to, what is private, and what ends a server."""
+"""Starting and ending a server: refused configurations, private files, the parent process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("host", ELSEWHERE)
-def test_without_a_token_it_listens_on_loopback_only_and_says_why(
+def test_without_a_token_the_server_listens_on_loopback_only_and_says_why(
     run_program: RunProgram, host: str
 ) -> None:
     program = run_program("--host", host, ready=False)
@@ -47,7 +47,7 @@ def test_without_a_token_it_listens_on_loopback_only_and_says_why(
     assert "token create" in program.log
 
 
-def test_a_token_that_was_revoked_is_none(run_program: RunProgram, tmp_path: Path) -> None:
+def test_a_revoked_token_counts_as_no_token(run_program: RunProgram, tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "db")
     token, _ = tokens.create("gone", (), read_others=False, admin=True)
     tokens.revoke(token.id)
@@ -65,7 +65,7 @@ def ask(program: Program, path: str, token: str | None = None) -> httpx.Response
         return client.get(path, headers=headers)
 
 
-def test_with_a_token_it_listens_elsewhere_and_stays_closed_without(
+def test_with_a_token_the_server_listens_on_the_network_and_refuses_requests_without_it(
     run_program: RunProgram, tmp_path: Path
 ) -> None:
     made = command(tmp_path / "db", "token", "create", "--name", "admin", "--admin")
@@ -76,7 +76,7 @@ def test_with_a_token_it_listens_elsewhere_and_stays_closed_without(
 
     assert ask(program, "/extensions").status_code == 401
     assert ask(program, "/extensions", token).status_code == 200
-    # The last token is revoked: it must not fall open to the network.
+    # The last token is revoked: the server must not open itself to the network.
     (found,) = TokenFile(tmp_path / "db").load()
     assert command(tmp_path / "db", "token", "revoke", found.id).returncode == 0
     wait_for(lambda: ask(program, "/extensions", token).status_code == 401)
@@ -85,7 +85,7 @@ def test_with_a_token_it_listens_elsewhere_and_stays_closed_without(
     wait_for(lambda: ask(program, "/extensions", again).status_code == 200)
 
 
-def test_a_broken_file_of_tokens_lets_nobody_in_and_the_command_line_says_so(
+def test_a_broken_token_file_admits_nobody_and_the_command_line_says_so(
     run_program: RunProgram, tmp_path: Path
 ) -> None:
     directory = tmp_path / "db"
@@ -127,7 +127,7 @@ def test_a_token_is_shown_once_and_listed_without_its_secret(tmp_path: Path) -> 
         ("--admin",),
     ],
 )
-def test_a_token_for_nothing_is_not_made(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_token_without_a_scope_is_not_made(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     made = command(tmp_path, "token", "create", *arguments)
 
     assert made.returncode != 0
@@ -136,14 +136,16 @@ def test_a_token_for_nothing_is_not_made(tmp_path: Path, arguments: tuple[str, .
 
 
 @pytest.mark.parametrize("origin", ["*", "null", "example.org", "ftp://x", "https://x/path", ""])
-def test_an_origin_that_is_none_is_not_configured(run_program: RunProgram, origin: str) -> None:
+def test_an_invalid_origin_is_not_accepted_as_a_setting(
+    run_program: RunProgram, origin: str
+) -> None:
     program = run_program("--allow-origin", origin, ready=False)
 
     assert program.wait() == 1
     assert "is no origin" in program.log
 
 
-def test_files_and_folders_are_their_owners_alone(run_program: RunProgram) -> None:
+def test_only_the_owner_may_read_files_and_folders(run_program: RunProgram) -> None:
     secret = {"x-vt-secret": "s", "x-vt-user": "alice"}
     previous = os.umask(0)
     try:
@@ -193,7 +195,9 @@ child.wait()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_whoever_started_it_however_that_ends(tmp_path: Path, how: int) -> None:
+def test_the_server_ends_with_its_parent_process_however_that_ends(
+    tmp_path: Path, how: int
+) -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", WATCHED, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -208,7 +212,7 @@ def test_it_ends_with_whoever_started_it_however_that_ends(tmp_path: Path, how: 
         starter.stdout.close()
 
     wait_for(lambda: not is_running(int(pid)))
-    # Cleanly: what only a running server has is gone.
+    # It ended cleanly: the files that only a running server has are removed.
     assert not (tmp_path / ".pid").exists()
 
 
@@ -219,7 +223,9 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_it_does_not_watch_what_it_was_not_told_to(run_program: RunProgram, tmp_path: Path) -> None:
+def test_the_server_ignores_the_end_of_its_input_unless_asked_to_watch_it(
+    run_program: RunProgram, tmp_path: Path
+) -> None:
     program = run_program(under=("sh", "-c", 'exec "$@" < /dev/null', "sh"))
 
     with program.client() as client:
@@ -237,13 +243,13 @@ def open_files(program: Program) -> int:
     return int(line.split()[3])
 
 
-def test_it_asks_for_as_many_open_files_as_it_may_need(run_program: RunProgram) -> None:
+def test_the_server_raises_its_limit_of_open_files(run_program: RunProgram) -> None:
     program = run_program("--connections", "2000", under=limited(256, 8_000))
 
     assert open_files(program) == 2_000 + OTHER_FILES
 
 
-def test_where_files_are_few_connections_leave_some_for_databases(
+def test_with_few_open_files_connections_leave_some_for_databases(
     run_program: RunProgram,
 ) -> None:
     program = run_program(under=limited(200, 200))
@@ -252,7 +258,7 @@ def test_where_files_are_few_connections_leave_some_for_databases(
     with program.client("demo") as client:
         assert client.get("/healthz").status_code == 200
         with crowd(host, int(port), 150):
-            # One of those who were there before is served, also from files not yet open.
+            # A connection that was open before is served, also from databases not yet open.
             for number in range(5):
                 body = {"extensionId": f"demo-{number}"}
                 assert client.post("/register", json=body).status_code == 200

@@ -1,4 +1,4 @@
-"""Tokens: what each may do, what is not one, and that one is no longer one when revoked."""
+"""Tokens: what each may do, invalid tokens, and revoked tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILLED = {"{extension}": "other", "{version}": "1"}
 
 
 def concrete(row: Endpoint) -> str:
-    """A path of that row, in the extension `other` where it says one."""
+    """Return a path of that row, in the extension `other` if it names one."""
     parts = row.path.split("/")
     path = "/".join(FILLED.get(each, "x") if each.startswith("{") else each for each in parts)
     needed = "&".join(f"{each.name}=0" for each in row.query if each.required)
@@ -37,7 +37,7 @@ def named(rows: list[Endpoint]) -> list[tuple[str, str]]:
 
 
 def send(client: httpx.Client, method: str, path: str) -> httpx.Response:
-    # Of `/events` only the beginning is wanted.
+    # Only the beginning of `/events` is read.
     with client.stream(method, path) as answer:
         if answer.headers.get("content-type", "").startswith("application/json"):
             answer.read()
@@ -102,7 +102,7 @@ def test_an_extensions_token_reads_and_writes_it(guarded: TokenServer) -> None:
     assert (written.status_code, read.json()) == (200, {"edge": "keen"})
 
 
-def test_what_one_token_may_read_is_not_given_from_memory_to_another(guarded: TokenServer) -> None:
+def test_a_kept_answer_for_one_token_is_not_given_to_another(guarded: TokenServer) -> None:
     path = "/instances/sword/data"
     for token in (guarded.admin, guarded.reader, guarded.admin):
         with guarded.client(token, "other") as client:
@@ -140,7 +140,7 @@ def wrong_tokens(token: str) -> Iterator[str]:
     yield "x" * 20_000
 
 
-def test_what_is_no_token_is_none(guarded: TokenServer) -> None:
+def test_an_invalid_token_is_refused(guarded: TokenServer) -> None:
     for text in wrong_tokens(guarded.admin):
         header = f"authorization: Bearer {text}".encode("latin-1")
         answer = ask(guarded.server, get(ROOT + b"/extensions", header))
@@ -148,7 +148,7 @@ def test_what_is_no_token_is_none(guarded: TokenServer) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "Token", "Digest", "", "Bearer:"])
-def test_another_scheme_is_no_token(guarded: TokenServer, scheme: str) -> None:
+def test_another_authorization_scheme_is_refused(guarded: TokenServer, scheme: str) -> None:
     header = f"authorization: {scheme} {guarded.admin}".encode()
 
     answer = ask(guarded.server, get(ROOT + b"/extensions", header))
@@ -181,7 +181,7 @@ def test_a_token_is_sent_in_its_header_and_nowhere_else(guarded: TokenServer) ->
         assert refused(client.get(url)) == (401, "token_invalid")
 
 
-def test_a_spoofed_address_is_no_token(guarded: TokenServer) -> None:
+def test_a_spoofed_address_does_not_replace_a_token(guarded: TokenServer) -> None:
     headers = {
         "x-forwarded-for": "127.0.0.1",
         "x-real-ip": "127.0.0.1",
@@ -193,7 +193,7 @@ def test_a_spoofed_address_is_no_token(guarded: TokenServer) -> None:
         assert refused(client.get("/extensions", headers=headers)) == (401, "token_required")
 
 
-def test_the_secret_half_is_kept_nowhere(guarded: TokenServer) -> None:
+def test_the_secret_half_of_a_token_is_stored_nowhere(guarded: TokenServer) -> None:
     secret = guarded.admin.rpartition("_")[2].encode()
 
     for path in guarded.server.data_dir.rglob("*"):
@@ -224,7 +224,7 @@ def test_a_token_takes_as_long_to_refuse_whether_or_not_its_id_is_known(tmp_path
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[tuple[RunningServer, TokenFile]]:
-    """A server of the test's own, and its tokens as the command line sees them."""
+    """A server of the test's own, and the tokens of its command line."""
     with running_server(tmp_path) as server:
         server.register("demo")
         yield server, TokenFile(tmp_path)
@@ -248,7 +248,7 @@ def test_the_first_token_closes_a_running_server_to_everybody_else(
     assert status(server, text) == 200
 
 
-def test_a_revoked_token_is_refused_soon_and_answers_in_memory_with_it(
+def test_a_revoked_token_is_soon_refused_also_for_kept_answers(
     fresh: tuple[RunningServer, TokenFile],
 ) -> None:
     server, tokens = fresh
@@ -262,7 +262,7 @@ def test_a_revoked_token_is_refused_soon_and_answers_in_memory_with_it(
     assert status(server, admin) == 200
 
 
-def test_the_feed_of_a_revoked_token_ends_before_it_tells_more(
+def test_the_feed_of_a_revoked_token_ends_before_the_next_event(
     fresh: tuple[RunningServer, TokenFile],
 ) -> None:
     server, tokens = fresh
@@ -285,7 +285,7 @@ def test_the_feed_of_a_revoked_token_ends_before_it_tells_more(
         assert b"".join(pieces) == b""
 
 
-def test_the_feeds_begun_without_a_token_end_when_tokens_are_needed(
+def test_feeds_opened_without_a_token_end_when_the_first_token_is_made(
     fresh: tuple[RunningServer, TokenFile],
 ) -> None:
     server, tokens = fresh
@@ -303,7 +303,7 @@ def test_the_feeds_begun_without_a_token_end_when_tokens_are_needed(
         assert b"".join(pieces) == b""
 
 
-def test_a_server_whose_last_token_is_revoked_lets_nobody_in(
+def test_a_server_whose_last_token_is_revoked_admits_nobody(
     fresh: tuple[RunningServer, TokenFile],
 ) -> None:
     server, tokens = fresh
@@ -318,7 +318,7 @@ def test_a_server_whose_last_token_is_revoked_lets_nobody_in(
     wait_for(lambda: status(server, again) == 200)
 
 
-def test_a_server_whose_tokens_are_taken_away_lets_nobody_in(
+def test_a_server_whose_token_file_is_removed_admits_nobody(
     fresh: tuple[RunningServer, TokenFile],
 ) -> None:
     server, tokens = fresh
@@ -363,25 +363,25 @@ ROW = {
         orjson.dumps([{**ROW, "surprise": True}]),
     ],
 )
-def test_nobody_is_let_in_by_tokens_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
+def test_a_token_file_that_cannot_be_read_admits_nobody(tmp_path: Path, content: bytes) -> None:
     tokens = TokenFile(tmp_path)
     _, text = tokens.create("good", (), read_others=False, admin=True)
     (tmp_path / NAME).write_bytes(content)
     with running_server(tmp_path) as server:
         answers = [status(server, None), status(server, text)]
         with server.client() as client:
-            # Whoever watches over it still sees that it is there.
+            # A monitor can still see that the server runs.
             healthy = client.get("/healthz").status_code
 
         assert answers == [401, 401]
         assert healthy == 200
-        # And a file that is mended is heard of.
+        # The server notices a repaired file.
         (tmp_path / NAME).unlink()
         _, again = tokens.create("again", (), read_others=False, admin=True)
         wait_for(lambda: status(server, again) == 200)
 
 
-def test_many_who_speak_do_not_make_the_gate_remember_for_ever(tmp_path: Path) -> None:
+def test_the_gate_remembers_a_bounded_number_of_callers(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path)
     gate = Gate(tokens, secret="secret")
 

@@ -1,4 +1,4 @@
-"""Users of SillyTavern: only the bridge says who they are, and none reaches another's data."""
+"""Users of SillyTavern: only the bridge names them, and none reaches another's data."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Itera
     """A server behind the bridge, on either engine; `default-user` has the extension `demo`."""
     directory = tmp_path_factory.mktemp("users")
     with running_server(directory, database=database_url, bridge_secret=SECRET) as server:
-        with speak(server, "default-user") as client:
+        with client_of(server, "default-user") as client:
             prepare(client, "default-user")
         yield server
 
 
-def speak(
+def client_of(
     server: RunningServer,
     user: str | None,
     extension_id: str | None = "demo",
     admin: str = "false",
     secret: str = SECRET,
 ) -> httpx.Client:
-    """The bridge, on behalf of a user."""
+    """Return a client that sends what the bridge sends on behalf of a user."""
     client = server.client(extension_id)
     client.headers["x-vt-secret"] = secret
     client.headers["x-vt-admin"] = admin
@@ -48,7 +48,7 @@ def speak(
 
 
 def prepare(client: httpx.Client, value: str) -> None:
-    """The extension `demo` with one value, read once so that it is in memory."""
+    """Make the extension `demo` with one value, and read it once so that the answer is kept."""
     assert client.post("/register", json={"extensionId": "demo"}).status_code == 200
     made = client.post("/instances", json={"id": "sword", "characterId": "arthur"})
     assert made.status_code == 200, made.text
@@ -57,8 +57,8 @@ def prepare(client: httpx.Client, value: str) -> None:
     assert client.get("/instances/sword/data").json() == {"owner": value}
 
 
-def test_without_the_secret_nobody_is_believed_who_they_are(shared: RunningServer) -> None:
-    with speak(shared, "alice") as alice:
+def test_without_the_secret_the_user_header_is_not_trusted(shared: RunningServer) -> None:
+    with client_of(shared, "alice") as alice:
         prepare(alice, "alice")
 
     with shared.client("demo") as stranger:
@@ -70,8 +70,10 @@ def test_without_the_secret_nobody_is_believed_who_they_are(shared: RunningServe
 @pytest.mark.parametrize(
     "secret", ["", "wrong", SECRET[:-1], SECRET + "x", SECRET.upper(), SECRET.swapcase()]
 )
-def test_with_a_wrong_secret_nobody_is_believed(shared: RunningServer, secret: str) -> None:
-    with speak(shared, "carol", secret=secret) as client:
+def test_with_a_wrong_secret_the_user_header_is_not_trusted(
+    shared: RunningServer, secret: str
+) -> None:
+    with client_of(shared, "carol", secret=secret) as client:
         answer = client.get("/instances/sword/data")
 
     assert answer.json() == {"owner": "default-user"}
@@ -85,12 +87,12 @@ def test_a_wrong_secret_does_not_open_the_gate_for_a_foreign_host(shared: Runnin
     assert refused(answer) == (403, "host_not_allowed")
 
 
-def test_no_secret_is_no_secret(tmp_path: Path) -> None:
-    """Where none is configured, an empty one is not the right one."""
+def test_an_empty_secret_is_wrong(tmp_path: Path) -> None:
+    """If no secret is configured, an empty one is not the right one."""
     with running_server(tmp_path) as server:
         for secret in (b"x-vt-secret:", b"x-vt-secret: None", b"x-nothing: x"):
             admin = (secret, b"x-vt-user: alice", b"x-vt-admin: false")
-            # Were it believed, this user would be no admin.
+            # If the header were trusted, this user would be no admin.
             assert ask(server, get(ROOT + b"/extensions", *admin)).status_code == 200
         assert not (tmp_path / ".users").exists()
 
@@ -129,7 +131,7 @@ def test_two_of_the_bridges_headers_are_refused(shared: RunningServer, header: s
         "'or'1'='1",
     ],
 )
-def test_a_handle_that_is_none_is_refused_and_makes_no_folder(
+def test_an_invalid_handle_is_refused_and_makes_no_folder(
     shared: RunningServer, handle: str
 ) -> None:
     before = sorted(shared.data_dir.rglob("*"))
@@ -141,13 +143,13 @@ def test_a_handle_that_is_none_is_refused_and_makes_no_folder(
     assert sorted(shared.data_dir.rglob("*")) == before
 
 
-def test_nobody_named_is_the_default_user(shared: RunningServer) -> None:
-    with speak(shared, None) as client:
+def test_a_request_without_a_user_is_of_the_default_user(shared: RunningServer) -> None:
+    with client_of(shared, None) as client:
         assert client.get("/instances/sword/data").json() == {"owner": "default-user"}
 
 
 def test_each_user_has_a_registry_of_their_own(shared: RunningServer) -> None:
-    with speak(shared, "dave") as dave, speak(shared, "erin") as erin:
+    with client_of(shared, "dave") as dave, client_of(shared, "erin") as erin:
         assert refused(dave.get("/characters")) == (404, "extension_not_registered")
         prepare(dave, "dave")
 
@@ -156,33 +158,33 @@ def test_each_user_has_a_registry_of_their_own(shared: RunningServer) -> None:
         assert refused(crossed) == (404, "extension_not_registered")
         # The same name in another case is another's only within one user.
         assert erin.post("/register", json={"extensionId": "DEMO"}).status_code == 200
-        gone = erin.request("DELETE", "/register", json={"extensionId": "demo", "purge": True})
-        assert gone.status_code == 200
+        purged = erin.request("DELETE", "/register", json={"extensionId": "demo", "purge": True})
+        assert purged.status_code == 200
         assert dave.get("/instances/sword/data").json() == {"owner": "dave"}
 
 
-def test_each_user_has_data_and_memory_of_their_own(shared: RunningServer) -> None:
+def test_each_user_has_data_and_kept_answers_of_their_own(shared: RunningServer) -> None:
     users = ("frank", "grace", "heidi")
     for user in users:
-        with speak(shared, user) as client:
+        with client_of(shared, user) as client:
             prepare(client, user)
 
     for _ in range(2):
         for user in users:
-            with speak(shared, user) as client:
+            with client_of(shared, user) as client:
                 assert client.get("/instances/sword/data").json() == {"owner": user}
                 other = client.get("/cross-extension/instances/demo/sword/data")
                 assert other.json() == {"owner": user}
 
-    with speak(shared, "frank") as frank:
+    with client_of(shared, "frank") as frank:
         assert frank.request("DELETE", "/instances/sword").status_code == 200
-    with speak(shared, "grace") as grace:
+    with client_of(shared, "grace") as grace:
         assert grace.get("/instances/sword/data").json() == {"owner": "grace"}
         assert grace.get("/instances/sword/history").json()["items"][0]["after"] == "grace"
 
 
-def test_an_etag_of_one_user_says_nothing_of_anothers(shared: RunningServer) -> None:
-    with speak(shared, "ivan") as ivan, speak(shared, "judy") as judy:
+def test_an_etag_of_one_user_does_not_match_for_another(shared: RunningServer) -> None:
+    with client_of(shared, "ivan") as ivan, client_of(shared, "judy") as judy:
         prepare(ivan, "ivan")
         prepare(judy, "judy")
         tag = ivan.get("/instances/sword/data").headers["etag"]
@@ -193,10 +195,10 @@ def test_an_etag_of_one_user_says_nothing_of_anothers(shared: RunningServer) -> 
         assert answer.status_code == 200
 
 
-def test_a_key_of_one_users_request_is_free_for_another(shared: RunningServer) -> None:
+def test_two_users_may_send_the_same_idempotency_key(shared: RunningServer) -> None:
     body = {"key": "gold", "value": 5}
     once = {"idempotency-key": "the same"}
-    with speak(shared, "kim") as kim, speak(shared, "leo") as leo:
+    with client_of(shared, "kim") as kim, client_of(shared, "leo") as leo:
         prepare(kim, "kim")
         prepare(leo, "leo")
         first = kim.post("/instances/sword/data", json=body, headers=once)
@@ -210,8 +212,8 @@ def test_a_key_of_one_users_request_is_free_for_another(shared: RunningServer) -
         assert leo.get("/instances/sword/data/gold").json() == {"gold": 6}
 
 
-def test_the_feed_of_one_user_tells_nothing_of_another(shared: RunningServer) -> None:
-    with speak(shared, "mary") as mary, speak(shared, "nick") as nick:
+def test_the_feed_of_one_user_has_no_event_of_another(shared: RunningServer) -> None:
+    with client_of(shared, "mary") as mary, client_of(shared, "nick") as nick:
         prepare(mary, "mary")
         prepare(nick, "nick")
         with mary.stream("GET", "/events") as feed:
@@ -220,16 +222,16 @@ def test_the_feed_of_one_user_tells_nothing_of_another(shared: RunningServer) ->
             nick.post("/instances/sword/data", json={"key": "whose", "value": "of-nick"})
             mary.post("/instances/sword/data", json={"key": "whose", "value": "of-mary"})
 
-            told = next(pieces)
+            event = next(pieces)
 
-        assert b"of-mary" in told
-        assert b"of-nick" not in told
+        assert b"of-mary" in event
+        assert b"of-nick" not in event
         items = nick.get("/changes?since=0").json()["items"]
         assert "of-mary" not in str(items)
 
 
-def test_a_session_of_one_user_is_none_of_another(shared: RunningServer) -> None:
-    with speak(shared, "olga") as olga, speak(shared, "paul") as paul:
+def test_a_session_of_one_user_is_unknown_to_another(shared: RunningServer) -> None:
+    with client_of(shared, "olga") as olga, client_of(shared, "paul") as paul:
         prepare(olga, "olga")
         prepare(paul, "paul")
         opened = olga.post("/chats/c/open", json={"client": "tab"})
@@ -256,7 +258,7 @@ def test_an_admin_route_is_for_admins_of_sillytavern(shared: RunningServer, admi
 
 
 def test_an_admin_sees_their_own_extensions_only(shared: RunningServer) -> None:
-    with speak(shared, "sam", admin="true") as sam:
+    with client_of(shared, "sam", admin="true") as sam:
         assert sam.get("/extensions").json() == []
 
 
@@ -274,8 +276,8 @@ def test_an_admin_sees_their_own_extensions_only(shared: RunningServer) -> None:
 def test_a_user_cannot_put_a_database_into_anothers_folder(tmp_path: Path, path: str) -> None:
     with (
         running_server(tmp_path, bridge_secret=SECRET, allow_root=(Path("/tmp"),)) as server,
-        speak(server, "tina") as tina,
-        speak(server, "default-user") as default,
+        client_of(server, "tina") as tina,
+        client_of(server, "default-user") as default,
     ):
         answer = tina.post("/register", json={"extensionId": "mine", "dbPath": path})
         inward = default.post(
@@ -287,16 +289,16 @@ def test_a_user_cannot_put_a_database_into_anothers_folder(tmp_path: Path, path:
 
 
 def test_the_bridge_needs_no_token(guarded: TokenServer) -> None:
-    with speak(guarded.server, "default-user") as client:
+    with client_of(guarded.server, "default-user") as client:
         assert client.get("/characters").status_code == 200
-    with speak(guarded.server, "default-user", secret="wrong") as client:
+    with client_of(guarded.server, "default-user", secret="wrong") as client:
         assert refused(client.get("/characters")) == (401, "token_required")
 
 
-def test_what_was_in_memory_for_the_bridge_is_not_given_to_one_without_a_token(
+def test_a_kept_answer_for_the_bridge_is_not_given_to_a_caller_without_a_token(
     guarded: TokenServer,
 ) -> None:
-    with speak(guarded.server, "default-user") as client:
+    with client_of(guarded.server, "default-user") as client:
         for _ in range(2):
             assert client.get("/instances/sword/data").status_code == 200
 
@@ -306,9 +308,9 @@ def test_what_was_in_memory_for_the_bridge_is_not_given_to_one_without_a_token(
 
 def test_a_server_for_the_bridge_alone_answers_nobody_else(tmp_path: Path) -> None:
     with running_server(tmp_path, bridge_secret=SECRET, bridge_only=True) as server:
-        with speak(server, "default-user") as bridge:
+        with client_of(server, "default-user") as bridge:
             prepare(bridge, "default-user")
-        with speak(server, "default-user", secret="guessed") as stranger:
+        with client_of(server, "default-user", secret="guessed") as stranger:
             read = stranger.get("/instances/sword/data")
             across = stranger.get("/cross-extension/instances/demo/sword/data")
             registered = stranger.post("/register", json={"extensionId": "other"})

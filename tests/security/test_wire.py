@@ -1,4 +1,4 @@
-"""What is no HTTP, or two meanings at once; and what was sent ahead, wrapped or too large."""
+"""Invalid or ambiguous HTTP; requests sent ahead, compressed or too large."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ SMUGGLED = [
 
 
 @pytest.mark.parametrize("request_bytes", SMUGGLED)
-def test_what_could_be_read_in_two_ways_is_refused_and_nothing_after_it_is_read(
+def test_an_ambiguous_request_is_refused_and_nothing_after_it_is_read(
     server: RunningServer, request_bytes: bytes
 ) -> None:
     with connected(server) as line:
@@ -120,16 +120,14 @@ def test_what_could_be_read_in_two_ways_is_refused_and_nothing_after_it_is_read(
 
 
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"deflate, chunked", b"br,chunked"])
-def test_a_body_that_is_compressed_on_its_way_is_not_taken(
-    server: RunningServer, coding: bytes
-) -> None:
+def test_a_compressed_body_is_refused(server: RunningServer, coding: bytes) -> None:
     request = lines(PING, HOST, b"transfer-encoding: " + coding) + chunks(gzip.compress(BODY))
 
     assert refused(ask(server, request)) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "GZIP", "gzip, gzip", "x"])
-def test_a_bomb_is_not_unpacked(server: RunningServer, coding: str) -> None:
+def test_a_compression_bomb_is_not_unpacked(server: RunningServer, coding: str) -> None:
     bomb = gzip.compress(b'{"message":"' + b"0" * 20_000_000 + b'"}')
 
     with server.client() as client:
@@ -142,13 +140,13 @@ def test_a_bomb_is_not_unpacked(server: RunningServer, coding: str) -> None:
     assert refused(answer) == (415, "unsupported_media_type")
 
 
-def test_blanks_around_a_value_are_no_part_of_it(server: RunningServer) -> None:
+def test_blanks_around_a_header_value_are_no_part_of_it(server: RunningServer) -> None:
     answer = ask(server, get(ROOT + b"/characters", b"x-extension-id: \t demo \t "))
 
     assert answer.status_code == 200
 
 
-def test_what_follows_a_body_is_no_header(server: RunningServer) -> None:
+def test_a_trailer_after_a_body_is_not_read_as_a_header(server: RunningServer) -> None:
     trailers = b"0\r\nx-extension-id: demo\r\nhost: evil.example\r\norigin: null\r\n\r\n"
     body = b'{"id":"arthur"}'
     head = lines(b"POST " + ROOT + b"/characters HTTP/1.1", HOST, CHUNKED, JSON)
@@ -158,7 +156,7 @@ def test_what_follows_a_body_is_no_header(server: RunningServer) -> None:
     assert refused(answer) == (400, "extension_id_required")
 
 
-def test_trailers_and_chunk_extensions_have_an_end(server: RunningServer) -> None:
+def test_trailers_and_chunk_extensions_are_bounded(server: RunningServer) -> None:
     head = lines(PING, HOST, CHUNKED)
     endless = (b"0\r\nx: ", b"1;x=", b"0\r\n" + b"a: b\r\n" * 10)
 
@@ -201,7 +199,7 @@ def test_chunks_without_end_are_refused_at_the_limit(server: RunningServer) -> N
 
 @pytest.mark.parametrize("size", [HEADER_BYTES + 1, 100_000, 5_000_000])
 @pytest.mark.parametrize("ended", [True, False])
-def test_headers_beyond_the_limit_are_refused_and_the_client_hears_why(
+def test_headers_beyond_the_limit_are_refused_with_a_reason(
     server: RunningServer, size: int, ended: bool
 ) -> None:
     request = get(HEALTH, b"x-long: " + b"y" * size)
@@ -226,7 +224,7 @@ def test_one_header_too_many_is_refused(server: RunningServer) -> None:
     assert refused(ask(server, empty)) == (431, "headers_too_large")
 
 
-def test_an_expectation_we_know_is_met_before_the_body(server: RunningServer) -> None:
+def test_expect_100_continue_is_answered_before_the_body(server: RunningServer) -> None:
     with connected(server) as line:
         line.send(lines(PING, HOST, b"content-length: 15", b"expect: 100-continue"))
         assert line.answer().status_code == 100
@@ -234,7 +232,7 @@ def test_an_expectation_we_know_is_met_before_the_body(server: RunningServer) ->
         assert line.answer().json() == {"message": "Pong! x"}
 
 
-def test_an_expectation_is_refused_before_the_body_where_the_body_would_be(
+def test_a_request_that_would_be_refused_is_refused_instead_of_100_continue(
     server: RunningServer,
 ) -> None:
     expect = b"expect: 100-continue"
@@ -261,7 +259,7 @@ def test_requests_sent_ahead_are_answered_in_their_order(server: RunningServer) 
     assert [answer.get("message") for answer in answers] == expected
 
 
-def test_a_flood_of_requests_sent_ahead_is_answered_or_ended_never_mixed_up(
+def test_many_requests_sent_ahead_are_answered_in_order_or_the_connection_ends(
     server: RunningServer,
 ) -> None:
     flood = b"".join(ping(str(number)) for number in range(5_000))
@@ -285,7 +283,7 @@ def messages(line: Line) -> list[str]:
     return found
 
 
-def test_nothing_is_read_as_a_request_after_the_last_one(server: RunningServer) -> None:
+def test_nothing_is_read_after_a_request_that_closes_the_connection(server: RunningServer) -> None:
     close = get(HEALTH, b"connection: close")
 
     with connected(server) as line:
@@ -294,7 +292,9 @@ def test_nothing_is_read_as_a_request_after_the_last_one(server: RunningServer) 
         assert line.rest() == b""
 
 
-def test_a_body_of_a_refused_request_is_not_the_next_request(server: RunningServer) -> None:
+def test_the_body_of_a_refused_request_is_not_read_as_the_next_request(
+    server: RunningServer,
+) -> None:
     inner = get(ROOT + b"/smuggled")
 
     with connected(server) as line:
@@ -303,7 +303,7 @@ def test_a_body_of_a_refused_request_is_not_the_next_request(server: RunningServ
         assert line.answer().json()["ok"] is True
 
 
-def test_a_body_of_a_read_is_not_the_next_request(server: RunningServer) -> None:
+def test_the_body_of_a_read_is_not_read_as_the_next_request(server: RunningServer) -> None:
     inner = get(ROOT + b"/smuggled")
 
     with connected(server) as line:
@@ -313,7 +313,7 @@ def test_a_body_of_a_read_is_not_the_next_request(server: RunningServer) -> None
 
 
 @pytest.mark.parametrize("scheme", [b"http", b"https", b"HTTP", b"ws", b"javascript"])
-def test_a_target_that_names_its_host_is_that_path(server: RunningServer, scheme: bytes) -> None:
+def test_a_target_with_a_host_is_answered_by_its_path(server: RunningServer, scheme: bytes) -> None:
     answer = ask(server, get(scheme + b"://localhost" + HEALTH + b"?a=b"))
 
     assert answer.status_code in (200, 400)
@@ -321,7 +321,7 @@ def test_a_target_that_names_its_host_is_that_path(server: RunningServer, scheme
         assert answer.json()["ok"] is True
 
 
-def test_a_request_byte_by_byte_is_a_request(server: RunningServer) -> None:
+def test_a_request_sent_byte_by_byte_is_answered(server: RunningServer) -> None:
     with connected(server) as line:
         for byte in ping("slowly but surely"):
             line.send(bytes([byte]))
