@@ -85,7 +85,7 @@ def test_operations_on_one_key_see_each_other(client: httpx.Client) -> None:
     values = [{"value": 2}, {"removed": True}, {"value": 5}]
     values += [{"value": []}, {"value": [1]}, {"value": [1, 2]}]
     assert outcome(answer) == (200, {"revision": 4, "results": values})
-    # It went and came again, so it stands where it came last.
+    # It was removed and set again, so it is last.
     assert values_of(client) == '{"other":0,"k":[1,2]}'
     history = client.get("/instances/sword/history?key=k&after=3&order=asc").json()["items"]
     steps = [(item["op"], item.get("before"), item.get("after")) for item in history]
@@ -99,7 +99,7 @@ def test_operations_on_one_key_see_each_other(client: httpx.Client) -> None:
     ]
 
 
-def test_a_clear_takes_what_the_batch_itself_has_made(client: httpx.Client) -> None:
+def test_a_clear_removes_keys_that_the_batch_itself_has_set(client: httpx.Client) -> None:
     make_instance(client, {"old": 1, "gone": 1})
 
     answer = batch(
@@ -150,7 +150,7 @@ LAST_FAILS: list[tuple[dict[str, Any], int, str]] = [
 
 
 @pytest.mark.parametrize(("last", "status", "code"), LAST_FAILS)
-def test_if_one_fails_nothing_has_happened_and_it_is_named(
+def test_if_one_operation_fails_nothing_changes_and_the_error_names_it(
     client: httpx.Client, last: dict[str, Any], status: int, code: str
 ) -> None:
     make_instance(client, id="shield")
@@ -201,7 +201,7 @@ def test_numbers_are_added_exactly_where_they_can_be(
     assert values_of(client) == f'{{"k":{text}}}'
 
 
-# A member, another, and whether they are one: numbers by value, `true` is no number.
+# Two members, and if they are equal: numbers by value, `true` is no number.
 MEMBERS: list[tuple[Any, Any, bool]] = [
     (1, 1.0, True),
     (1, True, False),
@@ -320,7 +320,7 @@ def test_a_malformed_operation_is_refused_and_named(
 @pytest.mark.parametrize(
     "body", [{}, {"operations": {}}, {"operations": None}, {"operations": []}, [], None]
 )
-def test_a_batch_that_is_none_is_refused(client: httpx.Client, body: Any) -> None:
+def test_a_malformed_batch_is_refused(client: httpx.Client, body: Any) -> None:
     make_instance(client)
 
     assert refused(client.post("/batch", json=body)) == (400, "invalid_body", {})

@@ -1,4 +1,4 @@
-"""Bodies: one JSON object in UTF-8, or nothing happens."""
+"""Bodies: a request that is not one JSON object in UTF-8 changes nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOT_JSON = {
 
 
 def state(client: httpx.Client, extension_id: str) -> Any:
-    """All there is of an extension, its revision included."""
+    """Return the whole state of an extension, with its revision."""
     return [
         client.get("/extensions/" + extension_id).json(),
         client.get("/characters").text,
@@ -103,7 +103,7 @@ def test_an_array_or_a_scalar_where_an_object_is_expected_changes_nothing(
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
 @pytest.mark.parametrize("verb", ["override", "merge"])
-def test_what_is_not_json_changes_nothing(
+def test_a_body_that_is_not_json_changes_nothing(
     client: httpx.Client, extension_id: str, verb: str, body: bytes
 ) -> None:
     make_instance(client, "sword", {"edge": "keen"})
@@ -121,7 +121,7 @@ def test_blanks_around_a_document_are_json(client: httpx.Client) -> None:
     assert outcome(answer) == (200, {"message": "Pong! hello"})
 
 
-def test_of_a_key_that_stands_twice_the_last_counts(client: httpx.Client) -> None:
+def test_of_two_equal_keys_the_last_counts(client: httpx.Client) -> None:
     make_instance(client)
 
     send(client, "PUT", "/instances/sword/data/merge", b'{"a":1,"b":2,"a":{"c":3,"c":4}}')
@@ -143,7 +143,7 @@ def test_of_a_key_that_stands_twice_the_last_counts(client: httpx.Client) -> Non
         "application/vnd.api+json",
     ],
 )
-def test_these_media_types_are_taken(client: httpx.Client, media_type: str | None) -> None:
+def test_these_media_types_are_accepted(client: httpx.Client, media_type: str | None) -> None:
     headers = {"content-type": media_type} if media_type else {}
 
     answer = client.post("/ping", content='{"message":"é"}', headers=headers)
@@ -188,7 +188,7 @@ def test_other_media_types_and_encodings_change_nothing(
     assert data_text(client) == '{"edge":"keen"}'
 
 
-def test_an_identity_encoding_is_none(client: httpx.Client) -> None:
+def test_an_identity_encoding_is_accepted(client: httpx.Client) -> None:
     headers = {"content-encoding": "identity"}
 
     answer = client.post("/ping", content='{"message":"x"}', headers=headers)
@@ -198,7 +198,7 @@ def test_an_identity_encoding_is_none(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{bad", b"[1]", b'{"extensionId":"x"}'])
 @pytest.mark.parametrize("media_type", ["application/json", "text/plain"])
-def test_a_body_where_none_is_taken_is_ignored(
+def test_a_body_is_ignored_where_a_route_takes_none(
     client: httpx.Client, body: bytes, media_type: str
 ) -> None:
     make_instance(client, "sword", {"edge": "keen"})

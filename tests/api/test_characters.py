@@ -40,7 +40,7 @@ def test_a_character_may_have_no_name(client: httpx.Client, body: dict[str, Any]
 
 
 @pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": None}, {"name": "Arthur"}])
-def test_no_name_or_the_same_one_keeps_the_old_and_takes_no_revision(
+def test_an_absent_or_equal_name_changes_nothing_and_makes_no_revision(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
     old = client.post("/characters", json={"id": "arthur", "name": "Arthur"})
@@ -51,7 +51,7 @@ def test_no_name_or_the_same_one_keeps_the_old_and_takes_no_revision(
     assert answer.headers["x-revision"] == old.headers["x-revision"]
 
 
-def test_another_name_renames_a_character_in_its_place(client: httpx.Client) -> None:
+def test_another_name_renames_a_character_and_keeps_its_position(client: httpx.Client) -> None:
     old = client.post("/characters", json={"id": "arthur", "name": "Wart"})
     client.post("/characters", json={"id": "merlin"})
 
@@ -96,7 +96,7 @@ def test_a_character_is_read_with_its_instances_and_their_values(client: httpx.C
     )
 
 
-def test_what_is_read_of_a_character_follows_what_is_written(client: httpx.Client) -> None:
+def test_reads_of_a_character_show_the_last_writes(client: httpx.Client) -> None:
     make_instance(client, "sword", {"edge": "keen"})
     client.get("/characters/arthur")
     client.post("/instances/sword/data", json={"key": "edge", "value": "dull"})
@@ -118,7 +118,7 @@ def test_an_unknown_character_is_not_found(client: httpx.Client, method: str) ->
     assert answer.json()["error"] == "Character not found"
 
 
-def test_deleting_a_character_takes_its_instances_and_values_along(client: httpx.Client) -> None:
+def test_deleting_a_character_deletes_its_instances_and_values(client: httpx.Client) -> None:
     make_instance(client, "sword", {"edge": "keen"})
     make_instance(client, "staff", {"glow": True}, character_id="merlin")
 
@@ -133,7 +133,7 @@ def test_deleting_a_character_takes_its_instances_and_values_along(client: httpx
     assert data_text(client, "staff") == '{"glow":true}'
 
 
-def test_a_deleted_character_comes_back_empty(client: httpx.Client) -> None:
+def test_a_deleted_character_that_is_created_again_is_empty(client: httpx.Client) -> None:
     client.post("/characters", json={"id": "arthur", "name": "Arthur"})
     make_instance(client, "sword", {"edge": "keen"})
     client.delete("/characters/arthur")
@@ -169,7 +169,7 @@ def test_a_name_must_be_a_string(client: httpx.Client, name: Any) -> None:
     assert outcome(client.get("/characters")) == (200, [])
 
 
-def test_fields_nobody_knows_are_ignored(client: httpx.Client) -> None:
+def test_unknown_fields_are_ignored(client: httpx.Client) -> None:
     answer = client.post("/characters", json={"id": "arthur", "createdAt": "never", "x": [1]})
 
     assert outcome(answer) == (200, character("arthur"))

@@ -1,4 +1,4 @@
-"""Folding the log: what stays, what goes, and how that is told."""
+"""Compacting the log: what is kept, what is folded, and how reads below it are answered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compact(client: httpx.Client, **keep: Any) -> httpx.Response:
 
 
 def story(client: httpx.Client) -> int:
-    """Fourteen revisions: keys, instances and characters come, change, move and go."""
+    """Make 14 revisions: create, change, move and delete keys, instances and characters."""
     make_instance(client, {"a": 1, "b": 1, "gone": 1})
     make_instance(client, {"x": 1}, id="shield")
     done(client.delete("/instances/sword/data/gone"))
@@ -85,7 +85,7 @@ def test_everything_at_and_above_the_cutoff_stays(client: httpx.Client, keep: in
     assert set(body) == {"oldest", "removed"}
     assert answer.headers["x-revision"] == str(last)
     assert [state(client, at) for at in range(cutoff, last + 1)] == before
-    # What names the whole of a database tells that the log has become shorter.
+    # The ETag of a whole database changes, because the log has become shorter.
     lists = [(status, body, f'"{last}-{cutoff}"') for status, body, _ in now[len(READS) :]]
     assert present(client) == now[: len(READS)] + lists
     assert client.get("/changes", params={"since": cutoff}).json() == events
@@ -93,7 +93,7 @@ def test_everything_at_and_above_the_cutoff_stays(client: httpx.Client, keep: in
     assert client.get("/instances/sword/history", params={"after": cutoff}).json() == newer
 
 
-def test_a_history_that_has_become_shorter_is_not_taken_for_the_one_before(
+def test_a_history_that_has_become_shorter_has_another_etag(
     client: httpx.Client,
 ) -> None:
     story(client)
@@ -108,7 +108,9 @@ def test_a_history_that_has_become_shorter_is_not_taken_for_the_one_before(
     assert len(after.json()["items"]) < len(before.json()["items"])
 
 
-def test_what_lies_below_is_gone_and_the_oldest_is_named(client: httpx.Client) -> None:
+def test_a_read_below_the_cutoff_is_refused_and_names_the_oldest_revision(
+    client: httpx.Client,
+) -> None:
     last = story(client)
     done(compact(client, revisions=3))
     gone = (410, "compacted", {"oldest": last - 3})
@@ -127,7 +129,7 @@ def test_what_lies_below_is_gone_and_the_oldest_is_named(client: httpx.Client) -
     assert head(client) == last
 
 
-def test_revisions_go_on_and_what_was_folded_can_be_restored(client: httpx.Client) -> None:
+def test_revisions_continue_and_the_folded_state_can_be_restored(client: httpx.Client) -> None:
     last = story(client)
     before = values_of(client)
     done(compact(client, revisions=0))
@@ -140,7 +142,7 @@ def test_revisions_go_on_and_what_was_folded_can_be_restored(client: httpx.Clien
     assert values_of(client) == values_of(client, at=last) == before
 
 
-def test_the_first_change_after_the_fold_knows_what_was_before(client: httpx.Client) -> None:
+def test_the_first_change_after_the_cutoff_has_the_value_before_it(client: httpx.Client) -> None:
     make_instance(client, {"a": 1, "b": 1})
     set_value(client, "a", 2)
     done(client.delete("/instances/sword/data/b"))
@@ -160,7 +162,7 @@ def test_the_first_change_after_the_fold_knows_what_was_before(client: httpx.Cli
     ]
 
 
-def test_folding_again_goes_on_from_there(client: httpx.Client) -> None:
+def test_compacting_again_continues_from_the_last_cutoff(client: httpx.Client) -> None:
     last = story(client)
     middle = state(client, last - 2)
 
@@ -182,7 +184,7 @@ def test_folding_again_goes_on_from_there(client: httpx.Client) -> None:
     assert compact(client, revisions=0).json()["oldest"] == last + 1
 
 
-def test_nothing_is_folded_that_is_to_be_kept(client: httpx.Client) -> None:
+def test_revisions_that_are_to_be_kept_are_not_folded(client: httpx.Client) -> None:
     last = story(client)
 
     for keep in ({"revisions": last}, {"revisions": 10**18}, {"days": 1}, {"days": 1e300}):
@@ -208,7 +210,7 @@ def test_days_are_counted_from_now(client: httpx.Client, monkeypatch: pytest.Mon
     assert compact(client, days=0).json()["oldest"] == 4
 
 
-def test_an_empty_log_can_be_folded(client: httpx.Client) -> None:
+def test_an_empty_log_can_be_compacted(client: httpx.Client) -> None:
     assert outcome(compact(client, revisions=0)) == (200, {"oldest": 0, "removed": 0})
     assert outcome(compact(client, days=0)) == (200, {"oldest": 0, "removed": 0})
     assert make_instance(client) == 1
@@ -244,7 +246,7 @@ def test_a_malformed_body_folds_nothing(client: httpx.Client, body: Any) -> None
     assert values_of(client, at=1) == "{}"
 
 
-def test_a_removed_key_is_guarded_after_the_fold_as_before(client: httpx.Client) -> None:
+def test_if_match_on_a_removed_key_works_after_compaction_as_before(client: httpx.Client) -> None:
     make_instance(client, {"a": 1})
     done(client.delete("/instances/sword/data/a"))
     done(compact(client, revisions=0))
@@ -256,7 +258,7 @@ def test_a_removed_key_is_guarded_after_the_fold_as_before(client: httpx.Client)
     assert refused(answer) == (412, "revision_conflict", {"expected": 2, "current": 3})
 
 
-def test_the_present_by_its_time_can_be_read_after_folding_a_gap(tmp_path: Path) -> None:
+def test_the_present_can_be_read_by_its_time_after_compaction_below_a_gap(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -275,7 +277,7 @@ def test_the_present_by_its_time_can_be_read_after_folding_a_gap(tmp_path: Path)
         assert values_of(client, at="9999-01-01T00:00:00Z") == '{"a":1}'
 
 
-def test_a_server_told_to_keep_so_many_folds_the_rest(tmp_path: Path) -> None:
+def test_a_server_set_to_keep_some_revisions_folds_the_rest(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -295,7 +297,7 @@ def test_a_server_told_to_keep_so_many_folds_the_rest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "oldest"), [({}, 0), ({"keep_revisions": 2}, 4), ({"keep_days": 1}, 0)]
 )
-async def test_all_extensions_are_folded_to_what_the_settings_say(
+async def test_all_extensions_are_compacted_as_the_settings_say(
     tmp_path: Path, given: dict[str, int], oldest: int
 ) -> None:
     settings = Settings(data_dir=tmp_path, **given)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def test_an_etag_is_the_revision_of_the_last_change_of_what_was_read(
     assert etags(client) == [8, 8, 8, 9]
 
 
-def test_removals_and_deletions_move_the_etag(client: httpx.Client) -> None:
+def test_removals_and_deletions_change_the_etag(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     make_instance(client, {"boss": 1}, id="shield")
     assert etags(client) == [2, 2, 2, 4]
@@ -70,7 +70,7 @@ def test_removals_and_deletions_move_the_etag(client: httpx.Client) -> None:
     assert (etag(client, VALUES), etag(client, CHARACTER)) == (7, 7)
 
 
-def test_an_instance_that_moves_moves_the_etags_of_both_characters(client: httpx.Client) -> None:
+def test_moving_an_instance_changes_the_etags_of_both_characters(client: httpx.Client) -> None:
     make_instance(client)
     done(client.post("/characters", json={"id": "uther"}))
     done(client.post("/characters", json={"id": "merlin"}))
@@ -82,7 +82,9 @@ def test_an_instance_that_moves_moves_the_etags_of_both_characters(client: httpx
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_the_etag_of_a_list_is_the_head(client: httpx.Client, path: str) -> None:
+def test_the_etag_of_a_list_is_the_revision_of_the_database(
+    client: httpx.Client, path: str
+) -> None:
     make_instance(client)
     assert etag(client, path) == 1
 
@@ -91,7 +93,7 @@ def test_the_etag_of_a_list_is_the_head(client: httpx.Client, path: str) -> None
     assert etag(client, path) == 2
 
 
-def test_what_never_was_has_an_etag_too(client: httpx.Client) -> None:
+def test_an_absent_key_or_instance_has_an_etag_too(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
 
     assert etag(client, "/instances/sword/data/none") == 0
@@ -127,7 +129,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("from_memory", [False, True])
 @pytest.mark.parametrize("path", [KEY, VALUES, INSTANCE, CHARACTER, "/characters", "/instances"])
 @pytest.mark.parametrize(("condition", "status"), CONDITIONS)
-def test_what_the_caller_has_is_not_sent_again(
+def test_an_answer_that_the_caller_has_is_not_sent_again(
     client: httpx.Client, path: str, condition: str, status: int, from_memory: bool
 ) -> None:
     make_instance(client, {"edge": 1})
@@ -145,7 +147,9 @@ def test_what_the_caller_has_is_not_sent_again(
 
 
 @pytest.mark.parametrize("from_memory", [False, True])
-def test_a_change_is_seen_through_the_condition(client: httpx.Client, from_memory: bool) -> None:
+def test_a_conditional_read_after_a_change_gets_the_new_answer(
+    client: httpx.Client, from_memory: bool
+) -> None:
     make_instance(client, {"edge": 1})
     if from_memory:
         client.get(KEY)
@@ -167,7 +171,7 @@ def test_two_conditions_are_refused(client: httpx.Client, from_memory: bool) -> 
     assert refused(answer) == (400, "invalid_header", {})
 
 
-def test_another_extension_is_told_not_modified_too(
+def test_another_extension_is_answered_not_modified_too(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     make_instance(client, {"edge": 1})
@@ -180,7 +184,7 @@ def test_another_extension_is_told_not_modified_too(
     assert [answer.status_code for answer in answers] == [304] * 3
 
 
-# Method, path, what is sent, and what is addressed: the key, the instance or the character.
+# Method, path, body, and what the condition is about: the key, the instance or the character.
 GUARDED: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", VALUES, {"json": {"key": "edge", "value": 2}}, KEY),
     ("PUT", VALUES, {"json": {"key": "edge", "value": 2}}, KEY),
@@ -217,7 +221,7 @@ def send(
 
 
 @pytest.mark.parametrize(("method", "path", "given", "addressed"), GUARDED)
-def test_a_write_is_refused_if_what_it_addresses_has_moved_on(
+def test_a_write_is_refused_if_its_target_has_changed_since(
     client: httpx.Client, method: str, path: str, given: dict[str, Any], addressed: str
 ) -> None:
     # The key is at 2, the instance at 3, the character at 5, the head at 6.
@@ -245,7 +249,7 @@ def test_a_newer_revision_than_the_last_change_passes(client: httpx.Client) -> N
     assert done(answer) == 4
 
 
-def test_only_what_is_not_there_yet_can_be_created_with_zero(client: httpx.Client) -> None:
+def test_if_match_zero_passes_only_for_a_key_that_never_existed(client: httpx.Client) -> None:
     make_instance(client)
     new = {"json": {"key": "edge", "value": 1}}
 
@@ -253,13 +257,13 @@ def test_only_what_is_not_there_yet_can_be_created_with_zero(client: httpx.Clien
     again = send(client, "POST", VALUES, new, '"0"')
     assert refused(again) == (412, "revision_conflict", {"expected": 0, "current": 2})
     done(client.delete(KEY))
-    # Its removal was a change as well.
+    # Its removal was a change, too.
     removed = send(client, "POST", VALUES, new, '"2"')
     assert refused(removed) == (412, "revision_conflict", {"expected": 2, "current": 3})
     assert done(send(client, "POST", VALUES, new, '"3"')) == 4
 
 
-def test_a_deleted_instance_is_guarded_against_revival(client: httpx.Client) -> None:
+def test_if_match_is_compared_with_the_deletion_of_an_instance(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     done(client.delete(INSTANCE))
     again = {"json": {"id": "sword", "characterId": "arthur"}}
@@ -270,7 +274,7 @@ def test_a_deleted_instance_is_guarded_against_revival(client: httpx.Client) -> 
     assert done(send(client, "POST", "/instances", again, '"3"')) == 4
 
 
-def test_existence_comes_before_the_condition(client: httpx.Client) -> None:
+def test_existence_is_checked_before_the_condition(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
 
     answers = [
@@ -311,7 +315,7 @@ def test_a_condition_given_twice_is_refused(client: httpx.Client) -> None:
         ("/compact", {"keep": {"revisions": 0}}),
     ],
 )
-def test_some_routes_cannot_be_guarded(client: httpx.Client, path: str, body: Any) -> None:
+def test_some_routes_refuse_if_match(client: httpx.Client, path: str, body: Any) -> None:
     make_instance(client, {"edge": 1})
 
     answer = client.post(path, json=body, headers={"if-match": '"2"'})
@@ -321,7 +325,7 @@ def test_some_routes_cannot_be_guarded(client: httpx.Client, path: str, body: An
     assert outcome(client.get(VALUES)) == (200, {"edge": 1})
 
 
-def test_many_who_compare_and_set_lose_nothing(
+def test_many_clients_that_compare_and_set_lose_no_write(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     make_instance(client, {"edge": 0})
@@ -343,7 +347,7 @@ def test_many_who_compare_and_set_lose_nothing(
     assert head(client) == 42
 
 
-def test_a_revision_that_was_never_given_out_matches_nothing(client: httpx.Client) -> None:
+def test_a_revision_that_does_not_exist_matches_nothing(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
 
     answer = client.put(VALUES, json={"key": "edge", "value": 2}, headers={"if-match": '"99"'})

@@ -17,7 +17,7 @@ from valuetracker.errors import (
     MethodNotAllowed,
 )
 
-# Each read across extensions, and the same read at home.
+# Each read across extensions, and the same read within the extension.
 READS = [
     ("/cross-extension/characters/{ext}", "/characters"),
     ("/cross-extension/characters/{ext}/arthur", "/characters/arthur"),
@@ -35,7 +35,7 @@ READS = [
 
 @pytest.fixture
 def reader(shared_server: RunningServer) -> Iterator[httpx.Client]:
-    """Somebody who names no extension of their own."""
+    """A client that names no extension of its own."""
     with shared_server.client() as client:
         yield client
 
@@ -53,7 +53,7 @@ def test_the_reads_are_those_of_the_other_extension(
     assert answer.text == client.get(at_home).text
 
 
-def test_they_see_what_is_written_meanwhile(
+def test_reads_show_what_is_written_meanwhile(
     client: httpx.Client, reader: httpx.Client, extension_id: str
 ) -> None:
     path = f"/cross-extension/instances/{extension_id}/sword/data"
@@ -75,7 +75,7 @@ def test_a_header_changes_nothing(client: httpx.Client, extension_id: str) -> No
         assert outcome(answer) == (200, {"edge": "keen"})
 
 
-def test_what_is_not_there_is_not_found(reader: httpx.Client, extension_id: str) -> None:
+def test_unknown_things_are_not_found(reader: httpx.Client, extension_id: str) -> None:
     assert outcome(reader.get(f"/cross-extension/characters/{extension_id}/nobody")) == refusal(
         CharacterNotFound()
     )
@@ -116,7 +116,7 @@ def test_a_malformed_extension_id_is_refused(reader: httpx.Client, path: str, _:
         "/cross-extension/instances/{ext}/sword/data/remove",
     ],
 )
-def test_no_verb_writes(
+def test_every_writing_method_is_refused(
     client: httpx.Client, reader: httpx.Client, extension_id: str, method: str, path: str
 ) -> None:
     make_instance(client, "sword", {"edge": "keen"})
@@ -131,7 +131,7 @@ def test_no_verb_writes(
     assert outcome(client.get("/extensions/" + extension_id))[1]["revision"] == 2
 
 
-def test_a_write_is_impossible_whoever_is_named(client: httpx.Client) -> None:
+def test_a_write_is_refused_whichever_extension_is_named(client: httpx.Client) -> None:
     answer = client.put("/cross-extension/instances/nobody/sword/data/merge", json={"edge": 1})
 
     message = "PUT is not possible here."

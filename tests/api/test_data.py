@@ -1,4 +1,4 @@
-"""Values over HTTP: every data route, and where a key stands."""
+"""Values over HTTP: every data route, and the order of keys."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_values_are_read_one_by_one_and_all_together(client: httpx.Client) -> No
     assert data_text(client) == '{"edge":"keen","weight":2,"owner":null}'
 
 
-def test_what_is_absent_reads_as_nothing(client: httpx.Client) -> None:
+def test_an_absent_key_or_instance_reads_as_empty(client: httpx.Client) -> None:
     make_instance(client, "sword", {"edge": "keen"})
 
     assert outcome(client.get("/instances/sword/data/absent")) == (200, {})
@@ -141,7 +141,7 @@ def test_a_key_is_removed(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("id", ["sword", "nothing"])
-def test_a_key_that_is_not_there_cannot_be_removed(client: httpx.Client, id: str) -> None:
+def test_an_absent_key_cannot_be_removed(client: httpx.Client, id: str) -> None:
     make_instance(client, "sword", {"edge": "keen"})
 
     answer = client.delete(f"/instances/{id}/data/absent")
@@ -257,7 +257,7 @@ def test_one_bad_key_refuses_the_whole_request(client: httpx.Client, verb: str, 
     assert data_text(client) == '{"edge":"keen"}'
 
 
-def test_an_update_keeps_the_place_of_a_key(client: httpx.Client) -> None:
+def test_an_update_keeps_the_position_of_a_key(client: httpx.Client) -> None:
     make_instance(client, "sword", {"a": 1, "b": 2, "c": 3})
 
     set_value(client, "a", 4)
@@ -266,7 +266,7 @@ def test_an_update_keeps_the_place_of_a_key(client: httpx.Client) -> None:
     assert data_text(client) == '{"a":4,"b":5,"c":3,"d":7}'
 
 
-def test_a_key_removed_and_set_again_goes_last(client: httpx.Client) -> None:
+def test_a_key_removed_and_set_again_is_last(client: httpx.Client) -> None:
     make_instance(client, "sword", {"a": 1, "b": 2, "c": 3})
 
     client.delete("/instances/sword/data/a")
@@ -277,7 +277,7 @@ def test_a_key_removed_and_set_again_goes_last(client: httpx.Client) -> None:
     assert data_text(client) == '{"c":3,"a":1,"b":2}'
 
 
-def test_an_override_keeps_the_places_of_keys_it_keeps(client: httpx.Client) -> None:
+def test_an_override_keeps_the_positions_of_keys_it_keeps(client: httpx.Client) -> None:
     make_instance(client, "sword", {"a": 1, "b": 2, "c": 3})
 
     client.put("/instances/sword/data/override", json={"z": 9, "c": 3, "y": 8, "a": 0})
@@ -285,7 +285,7 @@ def test_an_override_keeps_the_places_of_keys_it_keeps(client: httpx.Client) -> 
     assert data_text(client) == '{"a":0,"c":3,"z":9,"y":8}'
 
 
-def test_a_cleared_key_goes_last_when_it_comes_back(client: httpx.Client) -> None:
+def test_a_cleared_key_that_is_set_again_is_last(client: httpx.Client) -> None:
     make_instance(client, "sword", {"a": 1, "b": 2})
 
     client.delete("/instances/sword/data")

@@ -1,4 +1,4 @@
-"""`dbPath`: where an extension's file may lie, and where not."""
+"""`dbPath`: where the file of an extension may be, and where not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def keep_a_value(server: RunningServer, extension_id: str) -> str:
         ("with blank é.db", "with blank é.db"),
     ],
 )
-def test_a_path_inside_the_data_directory_is_taken(
+def test_a_path_inside_the_data_directory_is_accepted(
     server: RunningServer, path: str, lies_at: str
 ) -> None:
     answer = register(server, "custom", path)
@@ -69,14 +69,14 @@ def test_a_path_inside_the_data_directory_is_taken(
     assert keep_a_value(server, "custom") == '{"edge":"keen"}'
 
 
-def test_an_absolute_path_inside_the_data_directory_is_taken(server: RunningServer) -> None:
+def test_an_absolute_path_inside_the_data_directory_is_accepted(server: RunningServer) -> None:
     answer = register(server, "custom", str(server.data_dir / "own.db"))
 
     assert outcome(answer) == registered("custom")
     assert (server.data_dir / "own.db").is_file()
 
 
-def test_a_path_in_an_allowed_root_is_taken(server: RunningServer, tmp_path: Path) -> None:
+def test_a_path_in_an_allowed_root_is_accepted(server: RunningServer, tmp_path: Path) -> None:
     answer = register(server, "custom", str(tmp_path / "allowed" / "deep" / "own.db"))
 
     assert outcome(answer) == registered("custom")
@@ -123,7 +123,7 @@ def test_a_link_that_leads_outside_is_refused(
 
 
 @pytest.mark.parametrize("path", ["trash/own.db", ".users/x/own.db", ".own.db", "deep/.own.db"])
-def test_the_servers_own_places_are_refused(
+def test_the_servers_own_files_and_folders_are_refused(
     server: RunningServer, tmp_path: Path, path: str
 ) -> None:
     files = files_below(tmp_path)
@@ -136,7 +136,7 @@ def test_the_servers_own_places_are_refused(
 
 
 @pytest.mark.parametrize("path", ["own.db-wal", "own.db-shm", "own.db-journal"])
-def test_names_that_sqlite_keeps_for_itself_are_refused(server: RunningServer, path: str) -> None:
+def test_names_that_sqlite_uses_itself_are_refused(server: RunningServer, path: str) -> None:
     answer = register(server, "custom", path)
 
     message = "The server keeps files of its own under such a name."
@@ -154,7 +154,7 @@ def test_a_directory_is_refused(server: RunningServer, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a\x00b", "x" * 5000])
-def test_what_is_no_path_is_refused(server: RunningServer, path: str) -> None:
+def test_an_invalid_path_is_refused(server: RunningServer, path: str) -> None:
     assert outcome(register(server, "custom", path)) == refusal(
         InvalidBody("dbPath must be a path.")
     )
@@ -168,7 +168,7 @@ def test_a_path_that_is_no_string_is_refused(server: RunningServer, path: Any) -
 
 
 @pytest.mark.parametrize("length", [251, 252, 255, 256])
-def test_a_long_file_name_is_taken_or_refused_but_never_fails(
+def test_a_long_file_name_is_accepted_or_refused_but_never_fails(
     server: RunningServer, tmp_path: Path, length: int
 ) -> None:
     files = files_below(tmp_path)
@@ -188,7 +188,7 @@ def test_a_path_below_a_file_is_refused(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("path", [".registry.db", "./.registry.db", "link-to-registry.db"])
-def test_the_registry_is_a_conflict(server: RunningServer, path: str) -> None:
+def test_the_file_of_the_registry_is_a_conflict(server: RunningServer, path: str) -> None:
     (server.data_dir / "link-to-registry.db").symlink_to(server.data_dir / ".registry.db")
 
     answer = register(server, "custom", path)
@@ -230,7 +230,7 @@ def test_a_copy_of_another_extensions_file_is_a_conflict(server: RunningServer) 
     assert outcome(answer) == refusal(PathInUse("That file is the database of another extension."))
 
 
-def test_a_second_path_for_a_registered_one_is_a_conflict(
+def test_a_second_path_for_a_registered_extension_is_a_conflict(
     server: RunningServer, tmp_path: Path
 ) -> None:
     register(server, "custom", "own.db")
@@ -281,7 +281,7 @@ def test_a_purge_moves_a_custom_file_to_the_trash(
     assert len(list((server.data_dir / "trash").iterdir())) == 1
 
 
-def test_a_pipe_in_a_files_place_is_refused_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_a_file_is_refused_and_delays_nobody(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client() as client:
         os.mkfifo(tmp_path / "pipe.db")
 

@@ -1,4 +1,4 @@
-"""Registering, deregistering and telling about extensions."""
+"""Registering, deregistering and describing extensions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_registration_and_its_data_survive_a_restart(tmp_path: Path) -> None:
     "extension_id",
     ["a", "A-Z_09", "-", "_", "com", "com10", "console", "x" * 127, "x" * 128],
 )
-def test_ids_of_extensions_may_be(shared_server: RunningServer, extension_id: str) -> None:
+def test_these_extension_ids_are_accepted(shared_server: RunningServer, extension_id: str) -> None:
     with shared_server.client(extension_id) as client:
         answer = client.post("/register", json={"extensionId": extension_id})
 
@@ -82,8 +82,8 @@ def test_ids_of_extensions_may_be(shared_server: RunningServer, extension_id: st
     "extension_id",
     ["", " ", "a b", "a.b", "../a", "a/b", "é", "a\n", "a\x00", "x" * 129],
 )
-def test_ids_of_extensions_may_not_be(shared_server: RunningServer, extension_id: str) -> None:
-    # SQLite's own files beside them come and go as databases are closed.
+def test_these_extension_ids_are_refused(shared_server: RunningServer, extension_id: str) -> None:
+    # SQLite makes and removes files beside a database when it is closed.
     files = sorted(shared_server.data_dir.parent.rglob("*.db"))
 
     with shared_server.client() as client:
@@ -142,7 +142,7 @@ def test_an_id_in_other_case_is_unknown(shared_server: RunningServer) -> None:
         )
 
 
-def test_deregistering_closes_the_door_and_keeps_the_data(
+def test_a_deregistered_extension_is_unknown_and_keeps_its_data(
     client: httpx.Client, extension_id: str
 ) -> None:
     make_instance(client, "sword", {"edge": "keen"})
@@ -158,7 +158,9 @@ def test_deregistering_closes_the_door_and_keeps_the_data(
 
 
 @pytest.mark.parametrize("purge", [False, True])
-def test_one_that_never_was_can_be_deregistered(shared_server: RunningServer, purge: bool) -> None:
+def test_an_extension_that_never_existed_can_be_deregistered(
+    shared_server: RunningServer, purge: bool
+) -> None:
     with shared_server.client() as client:
         answer = delete_register(client, extensionId="never-was", purge=purge)
 
@@ -186,7 +188,7 @@ def test_deregistering_in_other_case_leaves_the_extension_alone(
     assert data_text(client) == '{"edge":"keen"}'
 
 
-def test_a_purge_moves_the_file_to_the_trash_and_registering_starts_anew(tmp_path: Path) -> None:
+def test_a_purge_moves_the_file_to_the_trash_and_registering_starts_empty(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("gone") as client:
         server.register("gone")
         make_instance(client, "sword", {"edge": "keen"})
@@ -213,7 +215,7 @@ def test_a_deregistered_extension_can_still_be_purged(tmp_path: Path) -> None:
         assert len(list((tmp_path / "trash").iterdir())) == 1
 
 
-def test_revisions_go_on_above_the_old_ones_after_a_purge(tmp_path: Path) -> None:
+def test_revisions_after_a_purge_are_above_the_old_ones(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("counted") as client:
         server.register("counted")
         make_instance(client, "sword", {"edge": "keen", "weight": 2})
@@ -226,7 +228,7 @@ def test_revisions_go_on_above_the_old_ones_after_a_purge(tmp_path: Path) -> Non
         assert int(first.headers["x-revision"]) == int(last.headers["x-revision"]) + 1
 
 
-def test_revisions_go_on_after_deregistering(client: httpx.Client, extension_id: str) -> None:
+def test_revisions_continue_after_deregistering(client: httpx.Client, extension_id: str) -> None:
     last = client.post("/characters", json={"id": "arthur"})
     delete_register(client, extensionId=extension_id)
     client.post("/register", json={"extensionId": extension_id})
@@ -236,7 +238,7 @@ def test_revisions_go_on_after_deregistering(client: httpx.Client, extension_id:
     assert (last.headers["x-revision"], first.headers["x-revision"]) == ("1", "2")
 
 
-def test_an_extension_is_told_about(tmp_path: Path) -> None:
+def test_an_extension_is_described(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("told") as client:
         server.register("told")
         make_instance(client, "sword", {"edge": "keen", "weight": 2})
@@ -261,7 +263,7 @@ def test_an_extension_is_told_about(tmp_path: Path) -> None:
         )
 
 
-def test_an_unknown_extension_cannot_be_told_about(client: httpx.Client) -> None:
+def test_an_unknown_extension_cannot_be_described(client: httpx.Client) -> None:
     assert outcome(client.get("/extensions/nobody")) == refusal(ExtensionNotRegistered("nobody"))
 
 
@@ -280,7 +282,7 @@ def test_the_registered_extensions_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "junk"])
-def test_a_damaged_one_is_listed_with_its_status_while_others_answer(
+def test_a_damaged_extension_is_listed_with_its_status_while_others_answer(
     tmp_path: Path, damage: str
 ) -> None:
     with running_server(tmp_path) as server:
@@ -313,7 +315,9 @@ def test_a_damaged_one_is_listed_with_its_status_while_others_answer(
 
 
 @pytest.mark.parametrize("damage", ["missing", "junk"])
-def test_a_purge_is_the_way_out_of_a_damaged_or_missing_file(tmp_path: Path, damage: str) -> None:
+def test_an_extension_with_a_damaged_or_missing_file_can_be_purged(
+    tmp_path: Path, damage: str
+) -> None:
     with running_server(tmp_path) as server:
         server.register("broken")
     file = tmp_path / "broken.db"
@@ -336,7 +340,7 @@ def test_a_purge_is_the_way_out_of_a_damaged_or_missing_file(tmp_path: Path, dam
         )
 
 
-def test_lists_of_a_new_beginning_are_not_taken_for_those_before(
+def test_lists_of_an_extension_registered_anew_have_another_etag(
     client: httpx.Client, extension_id: str
 ) -> None:
     client.post("/characters", json={"id": "arthur"})

@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 def read_events(answer: httpx.Response) -> Iterator[Event]:
-    """Server-Sent Events as their standard reads them; a comment is an event called `:`."""
+    """Parse Server-Sent Events by their standard; a comment is an event called `:`."""
     rest = b""
     for piece in answer.iter_bytes():
         rest += piece
@@ -54,7 +54,7 @@ def read_events(answer: httpx.Response) -> Iterator[Event]:
 
 
 def take(events: Iterator[Event], count: int) -> list[Event]:
-    """So many events, comments left out."""
+    """Return the next events, without comments."""
     found: list[Event] = []
     for event in events:
         if event.name != ":":
@@ -89,7 +89,7 @@ def event(revision: int, *changes: Any, **more: Any) -> Any:
 
 
 def story(client: httpx.Client) -> list[Any]:
-    """Four revisions, and the events they should be."""
+    """Make four revisions, and return the events they should be."""
     make_instance(client)
     anchor = {"messageId": "m1", "swipe": "2"}
     set_value(client, "edge", None, x_actor="user", x_message_id="m1", x_swipe_id="2")
@@ -121,7 +121,7 @@ def story(client: httpx.Client) -> list[Any]:
     ]
 
 
-def test_who_catches_up_on_large_values_is_told_of_all(client: httpx.Client) -> None:
+def test_a_reader_that_catches_up_on_large_values_gets_every_event(client: httpx.Client) -> None:
     make_instance(client)
     for number in range(5):
         set_value(client, "edge", f"{number}" + "x" * (3 * 1024 * 1024))
@@ -139,7 +139,7 @@ def test_who_catches_up_on_large_values_is_told_of_all(client: httpx.Client) -> 
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip, deflate, br"])
-def test_a_reader_is_sent_what_it_can_read(client: httpx.Client, coding: str) -> None:
+def test_a_reader_gets_an_encoding_that_it_accepts(client: httpx.Client, coding: str) -> None:
     expected = story(client)
     packed = "deflate" in coding
 
@@ -159,7 +159,7 @@ def test_each_revision_is_one_event(client: httpx.Client) -> None:
     assert events == [Event("change", each["revision"], each) for each in expected]
 
 
-def test_a_deletion_names_what_went_and_whose_it_was(client: httpx.Client) -> None:
+def test_a_deletion_names_the_deleted_instance_and_its_character(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     done(client.delete("/characters/arthur"))
 
@@ -172,7 +172,7 @@ def test_a_deletion_names_what_went_and_whose_it_was(client: httpx.Client) -> No
     assert changes(client, "?since=2") == [expected]
 
 
-def test_the_same_can_be_read_as_pages(client: httpx.Client) -> None:
+def test_the_same_events_can_be_read_as_pages(client: httpx.Client) -> None:
     expected = story(client)
 
     assert outcome(client.get("/changes?since=0")) == (200, {"items": expected, "next": 4})
@@ -184,19 +184,19 @@ def test_the_same_can_be_read_as_pages(client: httpx.Client) -> None:
     assert outcome(client.get("/changes")) == (200, {"items": [], "next": 4})
 
 
-def test_a_stream_is_not_to_be_kept_or_changed_on_its_way(client: httpx.Client) -> None:
+def test_the_headers_of_a_stream_forbid_to_store_or_transform_it(client: httpx.Client) -> None:
     with client.stream("GET", "/events") as answer:
         assert answer.headers["content-type"].split(";")[0] == "text/event-stream"
         assert answer.headers["cache-control"] == "no-cache, no-transform"
     assert client.get("/changes").headers["cache-control"] == "no-store"
 
 
-def test_without_a_place_it_begins_now(client: httpx.Client) -> None:
+def test_without_a_cursor_a_stream_begins_now(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
 
     with client.stream("GET", "/events") as answer:
         events = read_events(answer)
-        # The comment at the beginning says that it has begun.
+        # The comment at the beginning says that the stream has begun.
         assert next(events).name == ":"
         with httpx.Client(base_url=client.base_url, headers=client.headers) as writer:
             set_value(writer, "edge", 2)
@@ -206,17 +206,17 @@ def test_without_a_place_it_begins_now(client: httpx.Client) -> None:
     assert found == [Event("change", 3, expected)]
 
 
-def test_it_goes_on_where_the_last_event_was(client: httpx.Client) -> None:
+def test_a_stream_continues_after_the_last_event_id(client: httpx.Client) -> None:
     expected = story(client)
 
     assert [each.data for each in follow(client, 2, last_event_id="2")] == expected[2:]
-    # A browser repeats its first query, with where it got to in the header.
+    # A browser repeats its first query, and sends the last event id in the header.
     again = follow(client, 1, "?since=0", last_event_id="3")
     assert [each.data for each in again] == expected[3:]
 
 
 @pytest.mark.parametrize("path", ["/events", "/changes"])
-def test_a_place_that_cannot_be_is_refused(client: httpx.Client, path: str) -> None:
+def test_an_invalid_cursor_is_refused(client: httpx.Client, path: str) -> None:
     make_instance(client)
     future = (400, "revision_unknown", {"current": 1})
 
@@ -238,7 +238,7 @@ def test_a_malformed_page_is_refused(client: httpx.Client, query: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/events", "/changes"])
-def test_what_was_folded_is_gone(client: httpx.Client, path: str) -> None:
+def test_a_cursor_below_the_oldest_revision_is_refused(client: httpx.Client, path: str) -> None:
     story(client)
     done(client.post("/compact", json={"keep": {"revisions": 1}}))
 
@@ -291,7 +291,7 @@ def filtered(client: httpx.Client, query: str) -> list[tuple[int, list[tuple[Any
     ]
 
 
-def test_a_reader_can_want_one_instance_or_one_key(client: httpx.Client) -> None:
+def test_a_reader_can_filter_by_instance_or_key(client: httpx.Client) -> None:
     make_instance(client, {"a": 1, "b": 1})
     make_instance(client, {"a": 2}, id="shield")
     operations = [
@@ -350,7 +350,7 @@ def test_a_long_poll_is_answered_by_a_write(
         assert outcome(one_key.result(PATIENCE_SECONDS)) == (200, expected)
 
 
-def test_a_quiet_feed_shows_that_it_is_alive(
+def test_a_feed_without_changes_sends_comments(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("valuetracker.runtime.feed.HEARTBEAT_SECONDS", 0.05)
@@ -362,7 +362,7 @@ def test_a_quiet_feed_shows_that_it_is_alive(
     assert names == [":"] * 4
 
 
-def test_readers_of_a_deregistered_extension_are_told(
+def test_readers_of_a_deregistered_extension_get_a_last_event(
     client: httpx.Client, extension_id: str
 ) -> None:
     make_instance(client)
@@ -377,7 +377,7 @@ def test_readers_of_a_deregistered_extension_are_told(
 
 
 def stalled(server: RunningServer) -> httpx.Client:
-    """A client whose connection holds little before it is read."""
+    """Open a connection with a small buffer, which is not read."""
     small = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)]
     return httpx.Client(
         base_url=server.url + PREFIX,
@@ -411,7 +411,7 @@ def test_a_reader_that_does_not_read_is_closed(
     assert len(found) < 300
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_reader_that_does_not_read_delays_nobody(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, stalled(server) as reader:
         server.register("demo")
         make_instance(reader)
@@ -425,19 +425,19 @@ def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
     assert gone.status_code == 200
 
 
-def test_asking_for_the_head_of_a_stream_ends(tmp_path: Path) -> None:
+def test_a_head_request_for_a_stream_ends(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         server.register("demo")
         with server.client("demo") as client:
             answer = client.head("/events")
-            # On the same connection, which must be free again.
+            # Sent on the same connection, which must be free again.
             after = client.get("/probe")
 
     assert (answer.status_code, after.status_code) == (200, 204)
 
 
 def test_a_server_that_stops_ends_its_feeds(tmp_path: Path) -> None:
-    # Far longer than the test would wait: it must not come to that.
+    # Far longer than the test waits, so the server must end the feeds itself.
     pool = ThreadPoolExecutor(1)
     with running_server(tmp_path, shutdown_seconds=600) as server:
         server.register("demo")
@@ -456,7 +456,7 @@ def test_a_server_that_stops_ends_its_feeds(tmp_path: Path) -> None:
 
 
 def outcome_of_poll(url: str) -> Any:
-    """What a long poll is answered with, or nothing if the server was gone before it came."""
+    """Return the answer to a long poll, or None if the server stopped before the request came."""
     path = f"{url}{PREFIX}/changes?extensionId=demo&wait=60"
     try:
         return httpx.get(path, timeout=PATIENCE_SECONDS).json()
@@ -465,7 +465,7 @@ def outcome_of_poll(url: str) -> Any:
 
 
 def read_restlessly(client: httpx.Client, last: int, seed: int) -> list[Any]:
-    """All events up to `last`, by way of many connections of both kinds."""
+    """Return all events up to `last`, read over many connections of both kinds."""
     choose = random.Random(seed)
     seen: list[Any] = []
     place = 0
@@ -484,7 +484,7 @@ def read_restlessly(client: httpx.Client, last: int, seed: int) -> list[Any]:
     return seen
 
 
-def test_readers_that_come_and_go_see_exactly_the_log(
+def test_readers_that_connect_again_and_again_get_exactly_the_log(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     make_instance(client)

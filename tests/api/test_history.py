@@ -22,7 +22,7 @@ HISTORY = "/instances/sword/history"
 
 
 def change(revision: int, op: str, key: str | None = "edge", **more: Any) -> dict[str, Any]:
-    """One item of a history of `sword` as it should be."""
+    """Return one item of the history of `sword` as it should be."""
     return {
         "revision": revision,
         "at": MOMENT,
@@ -41,7 +41,7 @@ def structural(revision: int, op: str, character_id: str = "arthur", **more: Any
 
 
 def walk(client: httpx.Client, path: str = HISTORY, **params: Any) -> list[dict[str, Any]]:
-    """All items, page after page."""
+    """Return all items, page after page."""
     items: list[dict[str, Any]] = []
     while True:
         answer = client.get(path, params=params)
@@ -80,7 +80,7 @@ def test_every_change_of_an_instance_is_listed_newest_first(client: httpx.Client
     )
 
 
-def test_the_history_of_a_key_has_nothing_else(client: httpx.Client) -> None:
+def test_the_history_of_a_key_has_no_change_of_another(client: httpx.Client) -> None:
     make_instance(client, {"edge": "keen", "hilt": "gold"})
     done(client.put("/instances/sword/data/override", json={"hilt": "horn"}))
 
@@ -90,7 +90,7 @@ def test_the_history_of_a_key_has_nothing_else(client: httpx.Client) -> None:
     assert outcome(answer) == (200, {"items": items, "next": None})
 
 
-def test_each_operation_is_called_what_it_was(client: httpx.Client) -> None:
+def test_each_change_names_its_operator(client: httpx.Client) -> None:
     make_instance(client)
     operations: list[dict[str, Any]] = [
         {"op": "set", "value": [1]},
@@ -154,7 +154,9 @@ def test_a_deleted_instance_keeps_its_history(client: httpx.Client) -> None:
     assert outcome(answer) == (200, {"items": items, "next": None})
 
 
-def test_actor_and_anchor_are_told_and_a_deletion_is_unanchored(client: httpx.Client) -> None:
+def test_a_change_has_its_actor_and_anchor_and_a_deletion_is_unanchored(
+    client: httpx.Client,
+) -> None:
     anchored = {"x_message_id": "m%201", "x_swipe_id": "2"}
     make_instance(client)
     set_value(client, "edge", 1, x_actor="user", **anchored)
@@ -178,7 +180,7 @@ def test_an_unknown_instance_has_no_history(client: httpx.Client) -> None:
 
 
 def fill(client: httpx.Client) -> list[tuple[int, str | None]]:
-    """Eleven revisions, some of several changes; what happened, oldest first."""
+    """Make eleven revisions, some of several changes; return the changes, oldest first."""
     make_instance(client, {"a": 0})
     make_instance(client, {"a": "another's"}, id="shield")
     happened: list[tuple[int, str | None]] = [(1, None), (2, "a")]
@@ -214,7 +216,7 @@ def test_pages_of_a_key_within_bounds(client: httpx.Client, order: str) -> None:
     assert found == (wanted if order == "asc" else wanted[::-1])
 
 
-def test_pages_taken_while_others_write_stay_whole(client: httpx.Client) -> None:
+def test_pages_read_while_others_write_lose_nothing(client: httpx.Client) -> None:
     happened = fill(client)
     first = client.get(HISTORY, params={"limit": 4}).json()
     set_value(client, "a", "later")
@@ -225,7 +227,7 @@ def test_pages_taken_while_others_write_stay_whole(client: httpx.Client) -> None
     assert found == happened[::-1]
 
 
-def test_a_hundred_are_a_page_unless_said(client: httpx.Client) -> None:
+def test_a_page_has_a_hundred_items_by_default(client: httpx.Client) -> None:
     done(client.post("/instances", json={"id": "sword", "characterId": "arthur"}))
     values = {f"key {number}": number for number in range(150)}
     done(client.put("/instances/sword/data/merge", json=values))
@@ -260,7 +262,7 @@ def test_times_bound_a_history_like_the_revision_recorded_then(client: httpx.Cli
     until = walk(client, before=newest, order="asc")
 
     assert (before, after) == ([], [])
-    # A time stands for a revision, and that one is left out as a number would be.
+    # A time stands for a revision, which is left out as a revision given as a number is.
     earlier = [each for each in happened if each[0] < happened[-1][0]]
     assert [(item["revision"], item["key"]) for item in until] == earlier
 
@@ -287,14 +289,14 @@ def test_times_bound_a_history_like_the_revision_recorded_then(client: httpx.Cli
         ("before=2026-13-01T00:00:00Z", "invalid_at"),
     ],
 )
-def test_a_malformed_question_is_refused(client: httpx.Client, query: str, code: str) -> None:
+def test_a_malformed_query_is_refused(client: httpx.Client, query: str, code: str) -> None:
     make_instance(client)
 
     assert refused(client.get(f"{HISTORY}?{query}")) == (400, code, {})
 
 
 @pytest.mark.parametrize("query", ["limit=0", "after=soon", "order=up"])
-def test_a_malformed_question_is_told_what_was_wrong_in_it(
+def test_the_refusal_of_a_malformed_query_says_what_is_wrong(
     client: httpx.Client, query: str
 ) -> None:
     answer = client.get(f"{HISTORY}?{query}")
@@ -303,7 +305,7 @@ def test_a_malformed_question_is_told_what_was_wrong_in_it(
 
 
 @pytest.mark.parametrize("query", ["after=2", "before=3", "after=99999999999999999999999"])
-def test_a_revision_that_is_not_yet_is_refused(client: httpx.Client, query: str) -> None:
+def test_a_revision_above_the_present_one_is_refused(client: httpx.Client, query: str) -> None:
     make_instance(client)
 
     assert refused(client.get(f"{HISTORY}?{query}")) == (400, "revision_unknown", {"current": 1})
@@ -322,7 +324,9 @@ def test_another_extension_reads_the_same_history(
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("cursor", ["0-0", "16777216-7", "99999999999-0", f"{2**62}-0"])
-def test_a_cursor_of_elsewhere_is_no_failure(client: httpx.Client, cursor: str, order: str) -> None:
+def test_a_cursor_of_another_history_does_not_fail(
+    client: httpx.Client, cursor: str, order: str
+) -> None:
     make_instance(client)
     for number in range(3):
         set_value(client, "edge", number)

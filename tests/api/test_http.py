@@ -1,4 +1,4 @@
-"""The ground rules of HTTP: paths, headers, queries, and the one shape of a refusal."""
+"""The rules of HTTP for all routes: headers, queries, and the one shape of a refusal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_header_names_one_registered_extension(
     assert outcome(writing) == refusal(refused)
 
 
-def test_two_headers_are_refused_even_if_the_answer_is_known(
+def test_two_headers_are_refused_even_if_the_answer_is_kept(
     client: httpx.Client, extension_id: str
 ) -> None:
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_two_headers_are_refused_even_if_the_answer_is_known(
         ("own", "/instances/nothing/data", '{"key":"edge","value":1}', InstanceNotFound),
     ],
 )
-def test_checks_go_from_header_to_path_and_body_to_registration_to_existence(
+def test_checks_are_made_in_the_order_header_path_body_registration_existence(
     client: httpx.Client,
     extension: str,
     target: str,
@@ -101,7 +101,7 @@ def test_checks_go_from_header_to_path_and_body_to_registration_to_existence(
     assert outcome(answer) == refused_as(answer, refused)
 
 
-def test_registration_is_looked_at_after_path_and_body(client: httpx.Client) -> None:
+def test_registration_is_checked_after_path_and_body(client: httpx.Client) -> None:
     answer = client.post(
         "/instances/sword/data",
         json={"key": "edge", "value": 1},
@@ -115,7 +115,7 @@ def test_registration_is_looked_at_after_path_and_body(client: httpx.Client) -> 
 
 
 @pytest.mark.parametrize("query", ["", "_=123", "_=1&_x", "&&", "CHARACTERID=arthur"])
-def test_parameters_nobody_knows_are_let_be(client: httpx.Client, query: str) -> None:
+def test_unknown_parameters_are_ignored(client: httpx.Client, query: str) -> None:
     make_instance(client, "sword", {"edge": "keen"})
 
     listed = send_target(client, "GET", f"/instances?{query}")

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that was answered is answered the same again, and done once."""
+"""Idempotency-Key: a repeated request gets the same answer and is done once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_same_request_is_answered_the_same_and_done_once(
     make_instance(client, {"edge": 1, "hilt": 1})
     first = send(client, method, path, given)
     assert (done(first), is_replay(first)) == (4, False)
-    # Something in between that the second time would have met.
+    # A change in between, which would alter the answer if the request were done again.
     done(client.post("/instances", json={"id": "sword", "characterId": "arthur", "name": "S"}))
     set_value(client, "edge", "since")
     now = head(client)
@@ -105,7 +105,7 @@ def test_a_request_that_changed_nothing_is_remembered_too(client: httpx.Client) 
     assert client.get(VALUES).json() == {"edge": 1, "hilt": 1}
 
 
-def test_folding_the_log_is_remembered_too(client: httpx.Client) -> None:
+def test_a_compaction_is_remembered_too(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     first = send(client, "POST", "/compact", {"json": {"keep": {"revisions": 0}}})
     set_value(client, "edge", 2)
@@ -116,7 +116,7 @@ def test_folding_the_log_is_remembered_too(client: httpx.Client) -> None:
     assert client.get(f"{VALUES}?at=2").json() == {"edge": 1}
 
 
-def test_a_retry_does_not_meet_its_own_commit(client: httpx.Client) -> None:
+def test_if_match_of_a_retry_is_not_compared_with_its_own_commit(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     write = {"json": {"key": "edge", "value": 2}}
     first = send(client, "PUT", VALUES, write, if_match='"2"')
@@ -126,7 +126,7 @@ def test_a_retry_does_not_meet_its_own_commit(client: httpx.Client) -> None:
     assert (done(first), done(again), is_replay(again)) == (3, 3, True)
 
 
-def test_a_retry_is_answered_although_what_it_addressed_is_gone(client: httpx.Client) -> None:
+def test_a_retry_is_answered_although_its_target_was_deleted(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     first = send(client, "DELETE", "/instances/sword", {})
 
@@ -205,7 +205,7 @@ def test_a_malformed_key_is_refused(client: httpx.Client, key: str) -> None:
     assert head(client) == 1
 
 
-def test_a_key_is_an_extensions_own(
+def test_two_extensions_may_use_the_same_key(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     shared_server.register(f"{extension_id}-other")
@@ -240,7 +240,7 @@ def test_an_answer_is_remembered_across_a_restart(tmp_path: Path) -> None:
         assert client.get(VALUES).json() == {"hits": 1}
 
 
-def test_of_many_at_once_one_is_done(
+def test_of_many_equal_requests_at_once_one_is_done(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     make_instance(client)
@@ -257,7 +257,7 @@ def test_of_many_at_once_one_is_done(
     assert client.get(VALUES).json() == {"hits": 1}
 
 
-async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
+async def test_two_equal_requests_in_one_group_have_one_effect(tmp_path: Path) -> None:
     extensions = Extensions(create_engine(Settings(data_dir=tmp_path)), AnswerCache(0), Capacity(4))
     await extensions.start()
     await extensions.register("demo", None)
@@ -270,7 +270,7 @@ async def test_two_in_one_group_have_one_effect(tmp_path: Path) -> None:
         context = Context(idempotency_key="k", fingerprint="f")
         answers.append(await extension.write(run_batch, operations, context=context))
 
-    # All are waiting before the first is begun, so they are taken together.
+    # All wait before the first one begins, so they form one group.
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(attempt)

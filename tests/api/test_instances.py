@@ -53,7 +53,7 @@ def test_an_unknown_character_is_created_with_its_instance(client: httpx.Client)
 @pytest.mark.parametrize(
     "body", [{}, {"name": ""}, {"name": None}, {"name": "Excalibur"}, {"chatId": "the lake"}]
 )
-def test_an_upsert_that_alters_nothing_takes_no_revision(
+def test_an_upsert_that_changes_nothing_makes_no_revision(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
     old = put(client, id="sword", characterId="arthur", name="Excalibur", chatId="the lake")
@@ -79,7 +79,7 @@ def test_a_chat_is_kept_unless_another_or_none_is_named(
     assert outcome(client.get("/instances")) == (200, [instance("sword", "arthur", None, chat_id)])
 
 
-def test_an_instance_is_renamed_in_its_place(client: httpx.Client) -> None:
+def test_a_renamed_instance_keeps_its_position(client: httpx.Client) -> None:
     old = put(client, id="sword", characterId="arthur", name="Caliburn")
     put(client, id="shield", characterId="arthur")
 
@@ -113,7 +113,7 @@ def test_another_character_id_moves_an_instance_with_its_values(client: httpx.Cl
     )
 
 
-def test_a_moved_instance_stays_when_its_old_character_goes(client: httpx.Client) -> None:
+def test_a_moved_instance_stays_when_its_old_character_is_deleted(client: httpx.Client) -> None:
     make_instance(client, "sword", {"edge": "keen"})
     put(client, id="sword", characterId="mordred")
 
@@ -154,7 +154,7 @@ def test_an_instance_is_deleted_and_its_character_stays(client: httpx.Client) ->
     assert outcome(client.get("/characters")) == (200, [character("arthur")])
 
 
-def test_a_deleted_instance_comes_back_empty_and_last(client: httpx.Client) -> None:
+def test_a_deleted_instance_that_is_created_again_is_empty_and_last(client: httpx.Client) -> None:
     put(client, id="sword", characterId="arthur", name="Excalibur", chatId="the lake")
     client.post("/instances/sword/data", json={"key": "edge", "value": "keen"})
     put(client, id="shield", characterId="arthur")
@@ -198,7 +198,9 @@ def test_instances_are_listed_by_character_and_chat(
 
 
 @pytest.mark.parametrize("id", ["arthur", "nobody"])
-def test_the_instances_of_a_character_are_also_below_it(client: httpx.Client, id: str) -> None:
+def test_the_instances_of_a_character_are_also_listed_below_its_path(
+    client: httpx.Client, id: str
+) -> None:
     make_instance(client, "sword")
     make_instance(client, "staff", character_id="merlin")
 
@@ -221,7 +223,7 @@ def test_all_instances_of_a_character_are_deleted(client: httpx.Client) -> None:
     assert outcome(client.get("/characters")) == (200, [character("arthur"), character("merlin")])
 
 
-def test_deleting_the_instances_of_nobody_deletes_none(client: httpx.Client) -> None:
+def test_deleting_the_instances_of_an_unknown_character_deletes_none(client: httpx.Client) -> None:
     client.post("/characters", json={"id": "arthur"})
 
     answer = client.delete("/characters/nobody/instances")
@@ -246,7 +248,7 @@ def test_an_instance_needs_an_id_and_a_character(
 
 @pytest.mark.parametrize("value", [5, True, [], {}])
 @pytest.mark.parametrize("field", ["id", "characterId", "chatId", "name"])
-def test_what_must_be_a_string_must_be_one(client: httpx.Client, field: str, value: Any) -> None:
+def test_ids_and_names_must_be_strings(client: httpx.Client, field: str, value: Any) -> None:
     body = {"id": "sword", "characterId": "arthur", field: value}
 
     answer = client.post("/instances", json=body)

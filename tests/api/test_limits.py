@@ -1,4 +1,4 @@
-"""Each limit: just below, at it, and just above."""
+"""Each limit: just below it, at it, and just above it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALUE_BYTES = 8 * MIB
 BODY_BYTES = 32 * MIB
 KEYS = 10_000
 
-# One character each, whatever they take in bytes or UTF-16.
+# Texts of one character each, whatever their length in bytes or UTF-16.
 LETTERS = ["x", "é", "日", "🗡"]
 
 
@@ -42,7 +42,7 @@ LETTERS = ["x", "é", "日", "🗡"]
 
 
 @pytest.mark.parametrize("size", [VALUE_BYTES - 1, VALUE_BYTES])
-def test_a_value_may_take_8_mib(client: httpx.Client, size: int) -> None:
+def test_a_value_may_have_8_mib(client: httpx.Client, size: int) -> None:
     make_instance(client)
     value = "x" * (size - 2)
 
@@ -70,11 +70,9 @@ def test_a_larger_value_is_refused(client: httpx.Client, value: Any) -> None:
 
 
 @pytest.mark.parametrize("excess", [0, 1])
-def test_a_value_is_measured_as_it_is_kept_and_not_as_it_was_sent(
-    client: httpx.Client, excess: int
-) -> None:
+def test_the_size_of_a_value_is_that_of_its_stored_text(client: httpx.Client, excess: int) -> None:
     make_instance(client)
-    # Each escape is six bytes long, and two bytes of UTF-8 when kept.
+    # Each escape has six bytes, and two bytes of UTF-8 when it is stored.
     text = r"\u00e9" * (VALUE_BYTES // 2 - 1) + "x" * excess
 
     answer = client.post(
@@ -98,7 +96,7 @@ def pieces_of(body: bytes) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("size", [BODY_BYTES - 1, BODY_BYTES])
-def test_a_body_may_take_32_mib(client: httpx.Client, size: int, chunked: bool) -> None:
+def test_a_body_may_have_32_mib(client: httpx.Client, size: int, chunked: bool) -> None:
     body = body_of(size)
 
     answer = client.post("/ping", content=pieces_of(body) if chunked else body)
@@ -108,7 +106,7 @@ def test_a_body_may_take_32_mib(client: httpx.Client, size: int, chunked: bool) 
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("path", ["/ping", "/nowhere", "/characters"])
-def test_a_larger_body_is_refused_wherever_it_goes(
+def test_a_larger_body_is_refused_on_every_route(
     client: httpx.Client, path: str, chunked: bool
 ) -> None:
     body = body_of(BODY_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Keys and ids that a router, a URL or JavaScript might take for something else."""
+"""Keys and ids that a router, a URL or JavaScript might misread."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def set_value(client: httpx.Client, key: Any, value: Any, id: str = "sword") -> 
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
-def test_a_key_may_be_called_anything(client: httpx.Client, key: str) -> None:
+def test_a_key_may_be_any_text(client: httpx.Client, key: str) -> None:
     make_instance(client, "sword", {"edge": "keen"})
     path = f"/instances/sword/data/{quote(key, safe='')}"
 
@@ -61,7 +61,7 @@ def test_a_key_may_be_called_anything(client: httpx.Client, key: str) -> None:
     assert data_text(client) == '{"edge":"keen"}'
 
 
-def test_odd_keys_live_side_by_side_in_every_verb(client: httpx.Client) -> None:
+def test_odd_keys_do_not_disturb_each_other_in_any_verb(client: httpx.Client) -> None:
     make_instance(client)
     values = {key: index for index, key in enumerate(ODD_KEYS)}
 
@@ -78,7 +78,7 @@ def test_odd_keys_live_side_by_side_in_every_verb(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("id", ["a/b", "merge", "data", "100%", "a?b#c", "é 🗡️", "..a", "__proto__"])
-def test_an_instance_and_a_character_may_be_called_anything(client: httpx.Client, id: str) -> None:
+def test_an_instance_id_and_a_character_id_may_be_any_text(client: httpx.Client, id: str) -> None:
     encoded = quote(id, safe="")
     client.post("/instances", json={"id": id, "characterId": id})
 

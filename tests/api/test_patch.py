@@ -1,4 +1,4 @@
-"""PATCH: merge patches (RFC 7396) and JSON patches (RFC 6902), all of it or nothing."""
+"""PATCH: merge patches (RFC 7396) and JSON patches (RFC 6902), done whole or not at all."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_cases_of_rfc_7396_hold_for_the_values_as_a_whole(
     assert outcome(patch(sword, given, MERGE_PATCH)) == (200, expected)
 
 
-def test_a_null_removes_a_key_and_an_unknown_one_is_let_be(sword: httpx.Client) -> None:
+def test_a_null_removes_a_key_and_is_ignored_for_an_absent_key(sword: httpx.Client) -> None:
     fill(sword, {"edge": 1, "hilt": None})
 
     answer = patch(sword, {"edge": None, "none": None}, MERGE_PATCH)
@@ -98,7 +98,7 @@ def test_a_merge_patch_that_is_no_object_is_refused(sword: httpx.Client, documen
     assert values_of(sword) == '{"edge":1}'
 
 
-# RFC 6902, appendix A: a name, a document, a patch, and what comes of it.
+# RFC 6902, appendix A: a name, a document, a patch, and the result.
 CASES = """
 A.1 adding a member
   {"foo":"bar"}
@@ -185,7 +185,7 @@ def test_the_cases_of_rfc_6902_hold(
         assert outcome(answer) == (200, {"key": expected} if under else expected)
 
 
-# What stands under `edge`, a path, a value to test it with, and whether it is equal.
+# The value of `edge`, a path, a value to test it with, and if they are equal.
 TESTS: list[tuple[Any, Any, bool]] = [
     (1, 1.0, True),
     (1, True, False),
@@ -229,7 +229,7 @@ def test_a_patch_of_tests_alone_changes_nothing(sword: httpx.Client) -> None:
     assert (outcome(answer), answer.headers["x-revision"]) == ((200, {"edge": 1}), "2")
 
 
-def test_keys_of_any_text_can_be_named(sword: httpx.Client) -> None:
+def test_a_pointer_can_name_any_key(sword: httpx.Client) -> None:
     fill(sword, {"a/b": 1, "m~n": 2, "é": 3})
 
     answer = patch(
@@ -321,7 +321,7 @@ def test_a_patch_that_fails_changes_nothing(
 
 @pytest.mark.parametrize("path", ["list", "x/y", "/a~", "/a~2b", "/list/-/x"])
 @pytest.mark.parametrize("op", ["add", "test", "copy", "move"])
-def test_a_path_that_is_no_pointer_is_refused(sword: httpx.Client, op: str, path: str) -> None:
+def test_a_path_that_is_no_json_pointer_is_refused(sword: httpx.Client, op: str, path: str) -> None:
     fill(sword, {"list": [1]})
 
     answer = patch(sword, [{"op": op, "path": path, "from": path, "value": 1}])
@@ -436,7 +436,7 @@ def test_a_merge_patch_may_be_sent_as_json_that_proxies_leave_alone(sword: httpx
     ],
     ids=["replace", "add", "copy", "move"],
 )
-def test_the_whole_has_no_keys_that_nobody_could_ask_for(
+def test_a_patch_cannot_make_a_key_that_no_route_can_read(
     sword: httpx.Client, operations: list[dict[str, Any]], key: str
 ) -> None:
     fill(sword, {"edge": "keen"})
@@ -453,7 +453,7 @@ def test_the_whole_has_no_keys_that_nobody_could_ask_for(
     assert head(sword) == 2
 
 
-def test_the_whole_can_be_replaced(sword: httpx.Client) -> None:
+def test_all_values_can_be_replaced_at_once(sword: httpx.Client) -> None:
     fill(sword, {"edge": "keen", "hilt": "gold"})
 
     answer = patch(sword, [{"op": "replace", "path": "", "value": {"hilt": "iron", "new": 1}}])
@@ -462,7 +462,7 @@ def test_the_whole_can_be_replaced(sword: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["edge", "/edge~2", "/edge~"])
-def test_what_is_no_pointer_is_no_patch(sword: httpx.Client, path: str) -> None:
+def test_an_invalid_pointer_is_refused(sword: httpx.Client, path: str) -> None:
     fill(sword, {"edge": "keen"})
 
     for operation in (
@@ -487,7 +487,7 @@ def test_a_patch_that_fails_does_not_quote_values(sword: httpx.Client) -> None:
         assert "the sword" not in answer.text
 
 
-def test_a_large_value_may_be_moved_about(sword: httpx.Client) -> None:
+def test_a_large_value_may_be_moved_many_times(sword: httpx.Client) -> None:
     numbers = list(range(100_000))
     fill(sword, {"a": numbers})
     there_and_back = [
@@ -507,7 +507,7 @@ def test_a_large_value_may_be_moved_about(sword: httpx.Client) -> None:
     ],
     ids=lambda operation: operation["op"],
 )
-def test_a_patch_does_not_go_through_a_large_value_again_and_again(
+def test_a_patch_that_shifts_a_large_array_too_often_is_refused(
     sword: httpx.Client, operation: dict[str, Any]
 ) -> None:
     numbers = [0] * 200_000
@@ -517,6 +517,6 @@ def test_a_patch_does_not_go_through_a_large_value_again_and_again(
 
     assert (answer.status_code, answer.json()["code"]) == (413, "value_too_large")
     assert json.loads(values_of(sword)) == {"a": numbers}
-    # At the end nothing is shifted.
+    # An item added at the end shifts no other.
     appended = patch(sword, [{"op": "add", "path": "/a/-", "value": 1}] * 1_000)
     assert appended.status_code == 200

@@ -83,7 +83,7 @@ def test_each_segment_of_the_raw_path_is_decoded_once(
         ("", "The instance id must have 1 to 256 characters."),
     ],
 )
-def test_ids_in_a_path_keep_the_rules_of_ids(
+def test_an_invalid_id_in_a_path_is_refused(
     client: httpx.Client, segment: str, message: str
 ) -> None:
     answer = send_target(client, "GET", f"/instances/{segment}/data")
@@ -92,14 +92,14 @@ def test_ids_in_a_path_keep_the_rules_of_ids(
 
 
 @pytest.mark.parametrize("target", ["/instances/sword/data//", "/instances/sword/data/%09"])
-def test_keys_in_a_path_keep_the_rules_of_keys(client: httpx.Client, target: str) -> None:
+def test_an_invalid_key_in_a_path_is_refused(client: httpx.Client, target: str) -> None:
     answer = send_target(client, "GET", target)
 
     assert outcome(answer) == refused_as(answer, InvalidKey)
 
 
 @pytest.mark.parametrize("path", ["/characters", "/instances/sword/data", "/probe", "/healthz"])
-def test_one_slash_at_the_end_is_as_good_as_none(client: httpx.Client, path: str) -> None:
+def test_one_slash_at_the_end_makes_no_difference(client: httpx.Client, path: str) -> None:
     make_instance(client, "sword", {"edge": "keen"})
 
     answer = client.get(path + "/")
@@ -132,7 +132,7 @@ def test_a_write_may_end_with_a_slash_too(client: httpx.Client) -> None:
         "/healthz//",
     ],
 )
-def test_there_is_no_such_route(client: httpx.Client, target: str) -> None:
+def test_an_unknown_route_is_not_found(client: httpx.Client, target: str) -> None:
     assert outcome(send_target(client, "GET", target)) == refusal(RouteNotFound())
 
 

@@ -1,4 +1,4 @@
-"""Reading the past: `at` by revision and by time, and what differs between two moments."""
+"""Reading the past: `at` by revision and by time, and differences between two moments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AT_ROUTES = [
 
 
 def story(client: httpx.Client) -> None:
-    """Seven revisions in which everything comes, changes, moves and goes."""
+    """Make seven revisions in which everything is created, changed, moved and deleted."""
     make_instance(client, {"edge": "keen", "hilt": {"b": 1, "a": 2}})
     done(client.post("/characters", json={"id": "arthur", "name": "Arthur"}))
     done(client.delete("/instances/sword/data/edge"))
@@ -77,7 +77,7 @@ def test_an_instance_and_a_character_deleted_since_read_as_they_were(
     assert refused(client.get("/characters/arthur?at=7")) == (404, "character_not_found", {})
 
 
-def test_a_moved_instance_is_where_it_was(client: httpx.Client) -> None:
+def test_a_moved_instance_reads_as_being_where_it_was(client: httpx.Client) -> None:
     make_instance(client)
     make_instance(client, id="shield")
     done(client.post("/instances", json={"id": "sword", "characterId": "uther"}))
@@ -103,7 +103,7 @@ def test_the_present_as_a_revision_reads_like_the_present(client: httpx.Client) 
         assert client.get(route, params={"at": head(client)}).content == client.get(route).content
 
 
-def test_what_was_once_read_of_the_past_never_changes(client: httpx.Client) -> None:
+def test_a_read_of_the_past_never_changes(client: httpx.Client) -> None:
     story(client)
     before = [state(client, revision) for revision in range(8)]
 
@@ -145,7 +145,7 @@ def test_a_time_is_the_highest_revision_recorded_by_then(client: httpx.Client) -
         assert values_of(client, at=at) == expected
         assert values_of(client, at=tokyo) == expected
         assert values_of(client, at=at.removesuffix("Z")) == expected
-        # As a hand writes it into a URL: the plus means a blank there.
+        # As a person writes it into a URL, where the plus means a blank.
         target = f"/instances/sword/data?at={at.removesuffix('Z')}+00:00"
         assert client.get(target).text == expected
         earlier = (moment - timedelta(milliseconds=1)).isoformat()
@@ -162,7 +162,7 @@ def test_before_the_first_revision_there_was_nothing(client: httpx.Client, year:
     assert refused(client.get("/instances/sword", params={"at": at}))[0] == 404
 
 
-def test_a_time_to_come_is_now(client: httpx.Client) -> None:
+def test_a_future_time_reads_the_present(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
 
     assert values_of(client, at="9999-06-01T00:00:00Z") == '{"edge":1}'
@@ -182,7 +182,7 @@ def test_a_malformed_moment_is_refused(client: httpx.Client, route: str, at: str
 
 @pytest.mark.parametrize("route", AT_ROUTES)
 @pytest.mark.parametrize("at", ["3", "18446744073709551616", "9" * 500])
-def test_a_revision_to_come_is_refused(client: httpx.Client, route: str, at: str) -> None:
+def test_a_future_revision_is_refused(client: httpx.Client, route: str, at: str) -> None:
     make_instance(client, {"edge": 1})
 
     answer = client.get(route, params={"at": at})

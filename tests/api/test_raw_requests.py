@@ -20,7 +20,7 @@ from valuetracker.settings import PREFIX
 
 
 def send_raw(server: RunningServer, request: bytes) -> httpx.Response:
-    """Send these very bytes; the answer, as far as the server sends one."""
+    """Send exactly these bytes, and return the answer, as far as the server sends one."""
     url = urlsplit(server.url)
     with socket.create_connection((url.hostname, url.port), PATIENCE_SECONDS) as connection:
         connection.sendall(request)
@@ -38,7 +38,7 @@ def get(target: bytes, *headers: bytes) -> bytes:
     return b"\r\n".join([*lines, b"", b""])
 
 
-def test_a_header_of_blanks_is_an_empty_one(shared_server: RunningServer) -> None:
+def test_a_header_of_blanks_is_empty(shared_server: RunningServer) -> None:
     target = PREFIX.encode() + b"/characters"
 
     answer = send_raw(shared_server, get(target, b"x-extension-id:   \t "))
@@ -70,7 +70,7 @@ def test_the_name_of_the_header_is_read_in_any_case(
     assert outcome(answer) == (200, [])
 
 
-def test_a_target_that_names_no_path_is_no_route(shared_server: RunningServer) -> None:
+def test_a_target_without_a_path_is_not_found(shared_server: RunningServer) -> None:
     answer = send_raw(
         shared_server, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     )
@@ -78,7 +78,7 @@ def test_a_target_that_names_no_path_is_no_route(shared_server: RunningServer) -
     assert outcome(answer) == refusal(RouteNotFound())
 
 
-def test_a_method_that_only_others_know_is_not_possible(shared_server: RunningServer) -> None:
+def test_an_unknown_method_is_refused(shared_server: RunningServer) -> None:
     request = get(PREFIX.encode() + b"/probe").replace(b"GET", b"PROPFIND", 1)
 
     answer = send_raw(shared_server, request)

@@ -1,4 +1,4 @@
-"""Restoring: a new revision that leads back, for instances and characters."""
+"""Restoring instances and characters: a new revision with a former state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ops_of(client: httpx.Client, revision: int) -> list[tuple[str | None, str]]:
     return [(change["key"], change["op"]) for change in events[0]["changes"]]
 
 
-def test_values_go_back_as_one_revision(client: httpx.Client) -> None:
+def test_values_are_restored_as_one_revision(client: httpx.Client) -> None:
     make_instance(client, {"edge": "keen", "hilt": 1, "same": 1})
     done(client.put("/instances/sword/data/override", json={"edge": "dull", "new": 1, "same": 1}))
 
@@ -56,7 +56,7 @@ def test_rows_changed_since_are_restored_even_if_equal(client: httpx.Client) -> 
     assert ops_of(client, 6) == [("edge", "restore")]
 
 
-def test_restoring_what_has_not_changed_takes_no_revision(client: httpx.Client) -> None:
+def test_restoring_an_unchanged_instance_makes_no_revision(client: httpx.Client) -> None:
     make_instance(client, {"edge": "keen"})
 
     answer = restore(client, 2)
@@ -65,7 +65,7 @@ def test_restoring_what_has_not_changed_takes_no_revision(client: httpx.Client) 
     assert answer.headers["x-revision"] == "2"
 
 
-def test_a_deleted_instance_comes_back_with_its_values_and_character(
+def test_a_deleted_instance_is_restored_with_its_values_and_character(
     client: httpx.Client,
 ) -> None:
     done(client.post("/characters", json={"id": "arthur", "name": "Arthur"}))
@@ -91,7 +91,7 @@ def test_a_deleted_instance_comes_back_with_its_values_and_character(
     ]
 
 
-def test_an_instance_goes_back_to_its_name_and_character(client: httpx.Client) -> None:
+def test_the_name_and_character_of_an_instance_are_restored(client: httpx.Client) -> None:
     done(client.post("/instances", json={"id": "sword", "characterId": "arthur", "name": "A"}))
     done(client.post("/instances", json={"id": "sword", "characterId": "uther", "name": "B"}))
 
@@ -117,7 +117,7 @@ def test_an_instance_in_another_chat_stays_there(client: httpx.Client) -> None:
     assert outcome(client.get("/instances/sword")) == (200, full)
 
 
-def test_a_character_goes_back_with_all_its_instances(client: httpx.Client) -> None:
+def test_a_character_is_restored_with_all_its_instances(client: httpx.Client) -> None:
     done(client.post("/characters", json={"id": "arthur", "name": "Arthur"}))
     make_instance(client, {"edge": 1})
     make_instance(client, {"boss": 1}, id="shield")
@@ -144,7 +144,7 @@ def test_a_character_goes_back_with_all_its_instances(client: httpx.Client) -> N
     assert client.get("/characters/arthur", params={"at": then}).content == before.content
 
 
-def test_a_deleted_character_comes_back(client: httpx.Client) -> None:
+def test_a_deleted_character_is_restored(client: httpx.Client) -> None:
     done(client.post("/characters", json={"id": "arthur", "name": "Arthur"}))
     make_instance(client, {"edge": 1})
     make_instance(client, {"edge": 2}, id="shield")
@@ -165,7 +165,7 @@ def test_a_deleted_character_comes_back(client: httpx.Client) -> None:
     )
 
 
-def test_an_instance_stolen_since_comes_back_to_its_character(client: httpx.Client) -> None:
+def test_an_instance_moved_to_another_character_since_is_moved_back(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     done(client.post("/instances", json={"id": "sword", "characterId": "uther"}))
     set_value(client, "edge", 2)
@@ -235,7 +235,7 @@ def test_before_it_existed_there_is_nothing_to_restore(client: httpx.Client) -> 
     assert head(client) == 3
 
 
-def test_what_was_gone_at_that_revision_is_not_found(client: httpx.Client) -> None:
+def test_an_instance_that_did_not_exist_at_the_revision_is_not_found(client: httpx.Client) -> None:
     make_instance(client, {"edge": 1})
     done(client.delete("/characters/arthur"))
     make_instance(client, {"edge": 2})
@@ -258,7 +258,7 @@ def test_a_malformed_revision_is_refused(client: httpx.Client, what: str, revisi
 
 @pytest.mark.parametrize("what", ["instances/sword", "characters/arthur"])
 @pytest.mark.parametrize("revision", [2, 2**63, 2**64 - 1])
-def test_a_revision_to_come_is_refused(client: httpx.Client, what: str, revision: int) -> None:
+def test_a_future_revision_is_refused(client: httpx.Client, what: str, revision: int) -> None:
     make_instance(client)
 
     answer = restore(client, revision, what)

@@ -1,4 +1,4 @@
-"""What the server says of itself."""
+"""Routes about the server itself: probe, ping, health, limits, reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from valuetracker.errors import InvalidBody, RouteNotFound
 from valuetracker.settings import PREFIX
 
 
-def test_the_probe_answers_nothing(client: httpx.Client) -> None:
+def test_the_probe_has_an_empty_answer(client: httpx.Client) -> None:
     answer = client.get("/probe")
 
     assert (answer.status_code, answer.content) == (204, b"")
@@ -24,7 +24,7 @@ def test_the_probe_answers_nothing(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("message", ["hello", "", "é 🗡️", 'quote"', "a\nb"])
-def test_a_ping_comes_back(client: httpx.Client, message: str) -> None:
+def test_a_ping_is_answered_with_its_message(client: httpx.Client, message: str) -> None:
     answer = client.post("/ping", json={"message": message})
 
     assert outcome(answer) == (200, {"message": f"Pong! {message}"})
@@ -38,7 +38,7 @@ def test_a_ping_needs_a_message(client: httpx.Client, body: dict[str, Any]) -> N
     assert outcome(answer) == refusal(InvalidBody(message))
 
 
-def test_the_plugin_says_that_it_is_there(client: httpx.Client) -> None:
+def test_the_health_route_answers_name_and_version(client: httpx.Client) -> None:
     assert outcome(client.get("/health")) == (
         200,
         {"ok": True, "plugin": "valuetracker", "version": __version__},
@@ -75,7 +75,7 @@ def test_nothing_else_is_at_the_root(shared_server: RunningServer, path: str) ->
     assert outcome(answer) == refusal(RouteNotFound())
 
 
-def test_the_limits_are_those_that_hold(client: httpx.Client) -> None:
+def test_the_limits_answered_are_those_in_force(client: httpx.Client) -> None:
     assert outcome(client.get("/limits")) == (
         200,
         {

@@ -1,4 +1,4 @@
-"""What was sent is what is read: types, order, numbers, depth and text."""
+"""Values read back as they were sent: types, order, numbers, depth and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep
 
 
 def set_text(client: httpx.Client, text: str) -> httpx.Response:
-    """Set a value given as JSON text, so that nothing is lost on the way there."""
+    """Set a value given as JSON text, so that no client library alters it."""
     return client.post(
         "/instances/sword/data",
         content=f'{{"key":"edge","value":{text}}}',
@@ -23,7 +23,7 @@ def set_text(client: httpx.Client, text: str) -> httpx.Response:
     )
 
 
-# Texts that are canonical already: they must come back as they are.
+# Canonical texts, which must read back unchanged.
 EXACT = [
     "null",
     "true",
@@ -103,7 +103,9 @@ BY_VALUE = [
 
 
 @pytest.mark.parametrize(("text", "value"), BY_VALUE)
-def test_another_spelling_is_kept_by_value(client: httpx.Client, text: str, value: Any) -> None:
+def test_another_spelling_of_a_value_reads_back_in_its_canonical_form(
+    client: httpx.Client, text: str, value: Any
+) -> None:
     make_instance(client)
 
     set_text(client, text)
@@ -185,7 +187,9 @@ def test_a_value_may_not_be_deeper(client: httpx.Client, kind: str, depth: int) 
 
 @pytest.mark.parametrize("depth", [1_023, 1_025, 100_000, 5_000_000])
 @pytest.mark.parametrize("inside", ["", "18446744073709551615"])
-def test_no_depth_is_too_deep_to_be_refused(client: httpx.Client, depth: int, inside: str) -> None:
+def test_even_extreme_depth_is_refused_without_a_failure(
+    client: httpx.Client, depth: int, inside: str
+) -> None:
     make_instance(client, "sword", {"edge": "keen"})
 
     answer = set_text(client, "[" * depth + inside + "]" * depth)
@@ -195,7 +199,7 @@ def test_no_depth_is_too_deep_to_be_refused(client: httpx.Client, depth: int, in
 
 
 def typed(value: Any) -> Any:
-    """A value with its types and the order of its keys, for a comparison that sees them."""
+    """Return a value with its types and the order of its keys, to compare those too."""
     if isinstance(value, dict):
         return ["object", [(key, typed(each)) for key, each in value.items()]]
     if isinstance(value, list):
@@ -214,7 +218,7 @@ VALUES = st.recursive(
     max_leaves=20,
 )
 KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=1024)
-# The fixtures are the same for all examples; each example replaces what is there.
+# The fixtures are the same for all examples; each example replaces the values before.
 IN_ONE_INSTANCE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

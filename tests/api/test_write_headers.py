@@ -1,4 +1,4 @@
-"""What a write says in its headers, and what it is told in them: revision, actor, anchor."""
+"""The headers of writes and of their answers: revision, actor, anchor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(client: httpx.Client, headers: Any) -> httpx.Response:
     return client.post(VALUES, json=WRITE, headers=headers)
 
 
-def test_each_request_that_changes_something_takes_one_revision(client: httpx.Client) -> None:
+def test_each_request_that_changes_something_makes_one_revision(client: httpx.Client) -> None:
     answers = [
         client.post("/characters", json={"id": "arthur", "name": "Arthur"}),
         client.post("/instances", json={"id": "sword", "characterId": "uther"}),
@@ -55,7 +55,7 @@ def test_each_request_that_changes_something_takes_one_revision(client: httpx.Cl
     assert [done(answer) for answer in answers] == list(range(1, 13))
 
 
-def test_a_request_that_changes_nothing_takes_none_and_tells_the_head(
+def test_a_request_that_changes_nothing_makes_no_revision_and_answers_the_present_one(
     client: httpx.Client,
 ) -> None:
     done(client.post("/characters", json={"id": "arthur", "name": "Arthur"}))
@@ -84,7 +84,7 @@ def test_a_request_that_changes_nothing_takes_none_and_tells_the_head(
     assert head(client) == 2
 
 
-def test_a_refused_request_takes_none(client: httpx.Client) -> None:
+def test_a_refused_request_makes_no_revision(client: httpx.Client) -> None:
     make_instance(client)
 
     statuses = [
@@ -98,7 +98,7 @@ def test_a_refused_request_takes_none(client: httpx.Client) -> None:
     assert set_value(client, "edge", 1) == 2
 
 
-def test_many_clients_at_once_leave_no_gap(
+def test_the_revisions_of_many_clients_at_once_have_no_gap(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     make_instance(client)
@@ -120,7 +120,7 @@ def deregister(client: httpx.Client, **body: Any) -> None:
     assert client.request("DELETE", "/register", json=body).status_code == 200
 
 
-def test_revisions_go_on_after_a_purge(extension_id: str, shared_server: RunningServer) -> None:
+def test_revisions_continue_after_a_purge(extension_id: str, shared_server: RunningServer) -> None:
     with shared_server.client(extension_id) as client:
         assert make_instance(client, {"edge": 1}) == 2
         deregister(client, extensionId=extension_id, purge=True)
@@ -136,7 +136,9 @@ def test_revisions_go_on_after_a_purge(extension_id: str, shared_server: Running
         assert refused(client.get("/changes?since=1"))[:2] == (410, "compacted")
 
 
-def test_revisions_go_on_above_an_older_file_that_was_put_back(tmp_path: Path) -> None:
+def test_revisions_continue_above_the_old_ones_when_an_older_file_is_put_back(
+    tmp_path: Path,
+) -> None:
     with running_server(tmp_path) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -153,7 +155,7 @@ def test_revisions_go_on_above_an_older_file_that_was_put_back(tmp_path: Path) -
         assert values_of(client) == '{"edge":1}'
         assert head(client) == 7
         assert set_value(client, "edge", "on") == 8
-        # The numbers in between belong to what is no longer there.
+        # The numbers in between belong to the lost revisions.
         events = client.get("/changes?since=0").json()["items"]
         assert [event["revision"] for event in events] == [1, 2, 8]
         assert values_of(client, at=5) == '{"edge":1}'
@@ -197,7 +199,7 @@ def test_an_anchor_is_any_text_percent_encoded(client: httpx.Client, text: str) 
     assert last_item(client)["anchor"] == {"messageId": text, "swipe": text}
 
 
-def test_a_swipe_is_zero_unless_said_and_nothing_without_a_message(client: httpx.Client) -> None:
+def test_a_swipe_is_zero_by_default_and_ignored_without_a_message(client: httpx.Client) -> None:
     make_instance(client)
 
     done(write(client, {"x-message-id": "m1"}))
@@ -235,7 +237,7 @@ def test_a_header_given_twice_is_refused(client: httpx.Client, name: str) -> Non
     assert head(client) == 1
 
 
-def test_raw_utf8_in_a_header_is_taken_as_it_is(client: httpx.Client) -> None:
+def test_raw_utf8_in_a_header_is_accepted(client: httpx.Client) -> None:
     make_instance(client)
 
     done(write(client, {"x-message-id": "é".encode()}))
@@ -243,7 +245,7 @@ def test_raw_utf8_in_a_header_is_taken_as_it_is(client: httpx.Client) -> None:
     assert last_item(client)["anchor"] == {"messageId": "é", "swipe": "0"}
 
 
-def test_changes_of_structure_are_never_anchored(client: httpx.Client) -> None:
+def test_changes_of_characters_and_instances_are_never_anchored(client: httpx.Client) -> None:
     headers = {"x-message-id": "m1"}
     body = {"id": "sword", "characterId": "arthur"}
     done(client.post("/instances", json=body, headers=headers))

@@ -291,7 +291,7 @@ def test_the_routes_that_read_across_extensions_refuse_writes(
     assert refused(answer) == (405, "method_not_allowed")
 
 
-def test_extension_ids_that_differ_only_in_case_are_one_id(
+def test_extension_ids_that_differ_only_in_case_cannot_both_be_registered(
     walled: tuple[RunningServer, Path],
 ) -> None:
     server, _ = walled

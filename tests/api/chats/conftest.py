@@ -1,4 +1,4 @@
-"""Fixtures: a chat, and values in it of either kind of owner."""
+"""Fixtures: a chat, and values of the chat itself or of an instance in it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.support.postgres import PostgresServer
 
 @pytest.fixture
 def chat(client: httpx.Client) -> Chat:
-    """A chat nobody has used yet: no revision was taken for it."""
+    """A chat that does not exist yet: it has made no revision."""
     return Chat(client, "chat")
 
 
 @pytest.fixture(params=["of a chat", "of an instance"])
 def values(request: pytest.FixtureRequest, chat: Chat) -> Values:
-    """The values of a chat, or of an instance in it; the chat is there, at revision 1."""
+    """The values of a chat, or of an instance in it; the chat exists, at revision 1."""
     if request.param == "of an instance":
         return chat.instance("sword")
     chat.open("the fixture's tab")
@@ -27,14 +27,14 @@ def values(request: pytest.FixtureRequest, chat: Chat) -> Values:
 
 @pytest.fixture
 def queue(chat: Chat) -> Queue:
-    """The empty queue of a chat that is there, at revision 1."""
+    """The empty queue of a chat that exists, at revision 1."""
     chat.open("the fixture's tab")
     return Queue(chat)
 
 
 @pytest.fixture
 def own_database(engine_name: str, request: pytest.FixtureRequest) -> str:
-    """What `--database` is to be for a server of the test's own, that can be restarted."""
+    """The value of `--database` for a server that the test starts and restarts itself."""
     if engine_name == "sqlite":
         return ""
     postgres: PostgresServer = request.getfixturevalue("postgres")

@@ -1,4 +1,4 @@
-"""Checkpoints and branches as tests speak of them: records compared, points chosen."""
+"""Requests about checkpoints and branches, and the records they should answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.chat import Chat, Values
 def rows(
     data: int = 0, instances: int = 0, values: int = 0, series: int = 0, processed: int = 0
 ) -> dict[str, int]:
-    """How much a chat holds: its own keys, its instances, their keys, versions, ids."""
+    """Return counts as a checkpoint has them: of keys, instances, their keys, versions, ids."""
     return {
         "data": data,
         "instances": instances,
@@ -33,14 +33,14 @@ def post_checkpoint(chat: Chat, headers: dict[str, str] | None = None, **body: A
 
 
 def make_checkpoint(chat: Chat, name: str = "here", **body: Any) -> Any:
-    """A checkpoint that must be made at once; its record."""
+    """Make a checkpoint that need not wait, and return its record."""
     answer = post_checkpoint(chat, name=name, **body)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
 def await_checkpoint(chat: Chat, name: str = "here", **body: Any) -> None:
-    """A checkpoint that must wait for the queue."""
+    """Ask for a checkpoint that must wait for the queue."""
     answer = post_checkpoint(chat, name=name, whenReady=True, **body)
     assert (answer.status_code, answer.json()) == (202, {"name": name, "status": "waiting"})
 
@@ -64,7 +64,7 @@ def list_checkpoints(chat: Chat) -> Any:
 
 
 def statuses(chat: Chat) -> list[tuple[str, str]]:
-    """Each checkpoint's name and status, which every way of asking must agree about."""
+    """Return name and status of each checkpoint; all routes must agree about them."""
     found = [(each["name"], each["status"]) for each in list_checkpoints(chat)]
     assert [(each["name"], each["status"]) for each in chat.state()["checkpoints"]] == found
     return found
@@ -87,7 +87,7 @@ def restore_checkpoint(
 
 
 def back_at(revision: int, changed: int) -> tuple[int, Any]:
-    """What restoring a sound checkpoint should answer."""
+    """Return the right answer to restoring a sound checkpoint."""
     report = {"success": True, "errors": [], "warnings": []}
     return 200, {**report, "revision": revision, "changed": changed}
 
@@ -109,14 +109,14 @@ def post_branch(
 
 
 def branch_off(chat: Chat, chat_id: str = "branch", **point: Any) -> Chat:
-    """A branch of a chat from a point, or from now."""
+    """Make a branch of a chat from a point, or from now."""
     answer = post_branch(chat, chat_id, **point)
     assert answer.status_code == 201, answer.text
     return Chat(chat.client, chat_id)
 
 
-def heir_of(values: Values, branch: Chat) -> Values:
-    """In a branch, what took over these values: its own, or an instance's of a new id."""
+def values_in(values: Values, branch: Chat) -> Values:
+    """Return the same values in a branch: its own, or those of the copied instance."""
     if values.instance_id is None:
         return branch
     heirs = [
@@ -128,8 +128,10 @@ def heir_of(values: Values, branch: Chat) -> Values:
     return Values(branch.client, branch.chat_id, heirs[0])
 
 
-def heir(id: str, origin: str, chat_id: str = "branch", name: str | None = None) -> dict[str, Any]:
-    """An instance of the character arthur, as a branch should have taken it over."""
+def copied_instance(
+    id: str, origin: str, chat_id: str = "branch", name: str | None = None
+) -> dict[str, Any]:
+    """Return the record of an instance of arthur as a branch should have copied it."""
     return {**instance(id, "arthur", name, chat_id), "origin": origin}
 
 
@@ -143,8 +145,8 @@ def lineage(chat: Chat) -> Any:
     return answer.json()
 
 
-def kin(chat_id: str, message_id: str | None = None, checkpoint: str | None = None) -> Any:
-    """One chat of a lineage, and where the younger of the two left the older one."""
+def lineage_item(chat_id: str, message_id: str | None = None, checkpoint: str | None = None) -> Any:
+    """Return one chat of a lineage, with the point at which one branched off the other."""
     return {
         "chatId": chat_id,
         "messageId": message_id,

@@ -1,4 +1,4 @@
-"""The operations of a chat as tests speak of them: added, claimed, moved, ended."""
+"""Requests about the operations of a chat, and the records they should answer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.model.values_model import done
 from tests.support.answers import MOMENT
 from tests.support.chat import Chat
 
-# Leases: far longer than any test takes, and as short as can be.
+# Leases: far longer than any test takes, and the shortest possible.
 LONG, SHORT = 600_000, 1
 ACTIVE = ["pending", "in_progress", "retrying"]
 ENDED = ["completed", "failed", "cancelled"]
-# The verb that ends an operation, and what it is then.
+# The verb that ends an operation, and its status then.
 ENDS = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}
 
 
 def operation(id: str, status: str = "pending", **more: Any) -> dict[str, Any]:
-    """An operation as it should be: new, but for what is given."""
+    """Return the record of a new operation, with the fields that are given."""
     return {
         "id": id,
         "type": "recap",
@@ -48,7 +48,7 @@ class Queue:
         return self.chat.send("POST", "/operations", body, message, **headers)
 
     def add(self, id: str, status: str = "pending", **more: Any) -> Any:
-        """An operation of that id, moved to that status; its record."""
+        """Add an operation, move it to a status, and return its record."""
         answer = self.post({"id": id, "type": "recap", **more})
         assert answer.status_code == 200, answer.text
         if status == "pending":
@@ -86,7 +86,7 @@ class Queue:
         return self.chat.send("POST", "/operations/claim", {"leaseMs": lease_ms}, **headers)
 
     def claim(self, lease_ms: int = LONG) -> Any:
-        """The operation that was claimed, or None if there was none to be had."""
+        """Claim an operation; return it, or None if there was none."""
         answer = self.post_claim(lease_ms)
         if answer.status_code == 204:
             assert answer.content == b""
@@ -103,14 +103,14 @@ class Queue:
         return answer.json()
 
     def counts(self) -> Any:
-        """What the chat's state and its next open both say of the queue."""
+        """Return the counts of the queue; the chat's state and its next open must agree."""
         found = self.chat.state()["operations"]
         assert self.chat.open("a tab that counts")["operations"] == found
         return found
 
 
 def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
-    """From now on, what the server writes is written, and touched, at that time."""
+    """Set the clock by which the server dates its writes from now on."""
     milliseconds = int(datetime.fromisoformat(time).timestamp() * 1000)
     patch.setattr("valuetracker.store.tx.ledger.now", lambda: time)
     patch.setattr("valuetracker.store.operations.milliseconds", lambda: milliseconds)

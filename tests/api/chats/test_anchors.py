@@ -1,4 +1,4 @@
-"""Anchors: what a write does to the chain, and what the chain does to the write."""
+"""Anchors: how a write changes the chain, and how the chain decides if the write is live."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.chat import Chat, Values, reconciled
 
 
 def hide_a_place(values: Values) -> None:
-    """hp 50, 45 at m1, and m1 hidden: reads 50, at revision 4."""
+    """Set hp to 50, to 45 at m1, and hide m1: it reads 50, at revision 4."""
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.chat.reconcile()
@@ -21,22 +21,22 @@ def hide_a_place(values: Values) -> None:
 
 
 def steps(values: Values, key: str) -> list[tuple[Any, ...]]:
-    """The history of a key: revision, operation, before, after, and whether it is live."""
+    """Return the history of a key: revision, operator, before, after, and if it is live."""
     return [
         (each["revision"], each["op"], each.get("before"), each.get("after"), each["live"])
         for each in values.history(key=key)
     ]
 
 
-def test_an_unseen_message_is_appended_to_the_chain(values: Values) -> None:
+def test_a_new_message_is_appended_to_the_chain(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
 
-    # The chain is already what it says, so this changes nothing.
+    # The chain is the same already, so this changes nothing.
     assert values.chat.reconcile("m1", "m2") == reconciled(3)
 
 
-def test_until_a_reconcile_the_order_is_that_of_first_appearance(values: Values) -> None:
+def test_until_a_reconcile_messages_are_in_the_order_of_their_first_write(values: Values) -> None:
     values.set("hp", 1, "m2")
     values.set("hp", 2, "m1")
     values.set("hp", 3, "m2")
@@ -56,7 +56,7 @@ def test_messages_of_one_batch_are_appended_in_its_order(values: Values) -> None
     assert values.chat.reconcile("m2", ("m1", "3")) == reconciled(2)
 
 
-def test_an_unseen_swipe_replaces_the_visible_one(values: Values) -> None:
+def test_a_new_swipe_replaces_the_visible_one(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("mp", 1, "m2")
@@ -64,11 +64,11 @@ def test_an_unseen_swipe_replaces_the_visible_one(values: Values) -> None:
     assert values.set("hp", 47, "m1", "1") == 5
 
     assert values.data() == {"hp": 47, "mp": 1}
-    # In its place: before m2.
+    # In the same position: before m2.
     assert values.chat.reconcile(("m1", "1"), "m2") == reconciled(5)
 
 
-def test_what_was_at_the_old_swipe_goes_before_the_write_is_applied(values: Values) -> None:
+def test_changes_at_the_old_swipe_are_hidden_before_the_write_is_applied(values: Values) -> None:
     done(values.send("PUT", "/data/override", {"hp": 50, "gold": 100}))
     values.increment("gold", -30, "m1")
     values.set("hp", 45, "m1")
@@ -85,7 +85,7 @@ def test_what_was_at_the_old_swipe_goes_before_the_write_is_applied(values: Valu
     assert steps(values, "gold")[2:] == [(5, "reconcile", 70, 100, True)]
 
 
-def test_an_unseen_swipe_of_a_hidden_message_brings_it_back_at_the_end(values: Values) -> None:
+def test_a_new_swipe_of_a_hidden_message_shows_it_again_at_the_end(values: Values) -> None:
     values.set("a", 1, "m1")
     values.set("b", 1, "m2")
     values.chat.reconcile("m2")
@@ -135,7 +135,7 @@ def test_a_hidden_swipe_of_a_visible_message_is_a_hidden_place(values: Values) -
         ("DELETE", "/data/hp", None),
     ],
 )
-def test_no_kind_of_write_to_a_hidden_place_changes_a_row(
+def test_no_kind_of_write_to_a_hidden_place_changes_a_value(
     values: Values, method: str, path: str, body: Any
 ) -> None:
     hide_a_place(values)
@@ -147,7 +147,7 @@ def test_no_kind_of_write_to_a_hidden_place_changes_a_row(
     assert values.text() == '{"hp":50}'
 
 
-def test_a_removal_at_a_hidden_place_takes_effect_when_it_is_seen(values: Values) -> None:
+def test_a_removal_at_a_hidden_place_takes_effect_when_the_place_is_shown(values: Values) -> None:
     hide_a_place(values)
     done(values.send("DELETE", "/data/hp", message="m1"))
 
@@ -159,7 +159,7 @@ def test_a_removal_at_a_hidden_place_takes_effect_when_it_is_seen(values: Values
 
 
 @pytest.mark.parametrize(("message", "swipe"), [(None, None), ("m1", None), ("m2", "7")])
-def test_a_write_that_is_live_does_not_say_so(
+def test_the_answer_to_a_live_write_has_no_header_x_live(
     values: Values, message: str | None, swipe: str | None
 ) -> None:
     values.set("hp", 45, "m1")
@@ -189,7 +189,7 @@ def test_the_type_is_not_checked_at_a_hidden_place_and_the_result_is_unchanged(
     assert values.data() == {"name": "Arthur", "hp": 45}
 
 
-def test_one_hidden_place_of_many_is_said(values: Values) -> None:
+def test_one_hidden_place_of_many_is_enough_for_x_live_false(values: Values) -> None:
     values.set("a", 1)
     values.set("hp", 45, "m1")
     values.chat.reconcile("m2")
@@ -206,7 +206,7 @@ def test_one_hidden_place_of_many_is_said(values: Values) -> None:
     assert values.data() == {"a": 1, "b": 2, "c": 3}
 
 
-def test_history_and_feed_show_what_was_stored_dormant_by_its_operand(values: Values) -> None:
+def test_history_and_feed_show_a_dormant_change_by_its_operand(values: Values) -> None:
     hide_a_place(values)
     done(values.run({"op": "increment", "key": "hp", "by": -30}, message="m1", x_actor="user"))
 
@@ -252,7 +252,7 @@ def test_history_says_which_changes_are_live_now(values: Values) -> None:
     ]
 
 
-def test_a_dormant_change_took_no_effect_in_the_past_either(values: Values) -> None:
+def test_a_dormant_change_has_no_effect_in_the_past_either(values: Values) -> None:
     hide_a_place(values)
     values.send("POST", "/data", {"key": "hp", "value": 40}, "m1")
     before = [values.data(at) for at in range(1, 6)]
@@ -274,10 +274,10 @@ def test_an_unanchored_write_is_always_live(values: Values) -> None:
     assert values.data() == {"hp": 50}
 
 
-# Whose chat an anchor is in.
+# Which chat an anchor is in.
 
 
-def test_the_anchor_of_an_unbound_instance_is_in_the_chat_that_was_named(
+def test_the_anchor_of_an_unbound_instance_is_in_the_chat_named_by_x_chat_id(
     client: httpx.Client,
 ) -> None:
     chat = Chat(client, "chat")
@@ -304,7 +304,9 @@ def test_without_any_chat_an_anchor_is_recorded_and_never_flips(client: httpx.Cl
     assert (item["anchor"], item["live"]) == ({"messageId": "m1", "swipe": "0"}, True)
 
 
-def test_the_chat_of_a_bound_instance_needs_no_naming(client: httpx.Client) -> None:
+def test_the_anchor_of_a_bound_instance_is_in_its_chat_without_x_chat_id(
+    client: httpx.Client,
+) -> None:
     chat = Chat(client, "chat")
     sword = chat.instance("sword")
     sword.set("hp", 45, "m1")

@@ -12,11 +12,11 @@ from tests.conftest import running_server
 from tests.model.values_model import done, head, outcome, refused
 from tests.support.chat import EVERY_WRITE, Chat, chat_record, furnish
 
-# Archiving again is no write to what is archived.
+# To archive an archived chat again is allowed.
 WRITES = [each for each in EVERY_WRITE if each[:2] != ("DELETE", "/chats/chat")]
 
 
-def test_an_archived_chat_is_not_listed_and_readable(client: httpx.Client) -> None:
+def test_an_archived_chat_is_not_listed_but_readable(client: httpx.Client) -> None:
     chat = furnish(client)
     Chat(client, "other").open()
     before = chat.state()
@@ -80,7 +80,7 @@ def test_another_chat_is_not_touched(client: httpx.Client) -> None:
     assert other.data() == {"hp": 2}
 
 
-def test_it_is_archived_across_a_restart(tmp_path: Path, own_database: str) -> None:
+def test_an_archived_chat_stays_archived_after_a_restart(tmp_path: Path, own_database: str) -> None:
     with running_server(tmp_path, database=own_database) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -97,7 +97,7 @@ def test_it_is_archived_across_a_restart(tmp_path: Path, own_database: str) -> N
         assert (client.get("/chats").json(), chat.data()) == ([], {"hp": 50})
 
 
-def test_an_alias_archives_the_chat_it_stands_for(client: httpx.Client) -> None:
+def test_a_chat_can_be_archived_by_a_former_id(client: httpx.Client) -> None:
     chat = furnish(client)
     renamed = chat.rename("renamed")
 
@@ -119,7 +119,7 @@ def test_a_malformed_purge_is_refused(client: httpx.Client, purge: str) -> None:
     assert head(client) == 5
 
 
-def test_no_purge_is_an_archive(client: httpx.Client) -> None:
+def test_purge_false_archives_the_chat(client: httpx.Client) -> None:
     chat = furnish(client)
 
     assert outcome(chat.send("DELETE", "?purge=false")) == (200, {"success": True})
@@ -132,7 +132,7 @@ def test_no_purge_is_an_archive(client: httpx.Client) -> None:
 
 @pytest.fixture(params=["in use", "archived"])
 def secret(request: pytest.FixtureRequest, client: httpx.Client) -> Chat:
-    """A chat with a secret in every corner, to be purged; another is beside it."""
+    """A chat with a secret in every kind of value, which tests purge; another chat beside it."""
     Chat(client, "other").set("hp", 1)
     chat = Chat(client, "chat")
     sword = chat.instance("sword")
@@ -148,7 +148,7 @@ def secret(request: pytest.FixtureRequest, client: httpx.Client) -> Chat:
     return chat
 
 
-def test_a_purged_chat_is_gone(secret: Chat) -> None:
+def test_a_purged_chat_does_not_exist(secret: Chat) -> None:
     client = secret.client
     before = head(client)
 
@@ -166,7 +166,7 @@ def test_a_purged_chat_is_gone(secret: Chat) -> None:
     assert Chat(client, "other").data() == {"hp": 1}
 
 
-def test_nothing_of_its_content_can_be_read_any_more(secret: Chat) -> None:
+def test_no_route_returns_the_content_of_a_purged_chat(secret: Chat) -> None:
     client = secret.client
 
     secret.purge()
@@ -182,7 +182,7 @@ def test_nothing_of_its_content_can_be_read_any_more(secret: Chat) -> None:
         assert (answer.status_code, "secret" in answer.text) == (200, False), path
 
 
-def test_the_feed_has_no_hole(secret: Chat) -> None:
+def test_the_feed_has_no_gap_after_a_purge(secret: Chat) -> None:
     secret.purge()
     Chat(secret.client, "other").set("hp", 2)
     last = head(secret.client)
@@ -193,7 +193,7 @@ def test_the_feed_has_no_hole(secret: Chat) -> None:
     assert found["next"] == last
 
 
-def test_its_past_is_gone(secret: Chat) -> None:
+def test_the_past_of_a_purged_chat_is_deleted(secret: Chat) -> None:
     client = secret.client
     secret.purge()
 
@@ -201,7 +201,7 @@ def test_its_past_is_gone(secret: Chat) -> None:
         assert refused(client.get(f"{path}?at=4"))[0] == 410, path
     for path in ("/instances/sword", "/instances/sword/data", "/instances/sword/data/hp"):
         assert refused(client.get(f"{path}?at=5"))[0] == 410, path
-    # Another's is not.
+    # The past of another chat is kept.
     assert Chat(client, "other").data(1) == {"hp": 1}
 
 
@@ -215,21 +215,21 @@ def test_a_purged_chat_cannot_be_purged_or_restored(secret: Chat) -> None:
     assert secret.state() is None
 
 
-def test_its_id_can_be_used_anew(secret: Chat) -> None:
+def test_the_id_of_a_purged_chat_can_be_used_again(secret: Chat) -> None:
     secret.purge()
 
     body = secret.open(defaults={"hp": 50})
 
     assert (body["created"], body["data"], body["instances"]) == (True, {"hp": 50}, [])
     assert secret.add_version("recap", "A new beginning") == 1
-    # A message of its former life was never seen in this one.
+    # A message of the purged chat is not registered in the new one.
     secret.set("hp", 45, "secret message")
     assert secret.data() == {"hp": 45}
     assert secret.reconcile()["dormant"] == 1
     assert secret.data() == {"hp": 50}
 
 
-def test_a_session_of_a_purged_chat_is_worth_nothing(client: httpx.Client) -> None:
+def test_a_session_of_a_purged_chat_is_refused(client: httpx.Client) -> None:
     chat = furnish(client)
     session = chat.session()
     chat.purge()

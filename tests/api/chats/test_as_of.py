@@ -15,7 +15,7 @@ from valuetracker.store.tx import log_writer
 
 
 def part(values: Values, state: Any) -> Any:
-    """Of a whole state, the values that are meant."""
+    """Return these values out of a whole state of the chat."""
     if values.instance_id is None:
         return state["data"]
     found = [each for each in state["instances"] if each["instance"]["id"] == values.instance_id]
@@ -45,7 +45,7 @@ def test_the_state_now_and_at_each_revision(client: httpx.Client) -> None:
     assert chat.state() == states[-1]
 
 
-def test_before_it_was_a_chat_is_nothing(chat: Chat) -> None:
+def test_before_its_creation_a_chat_has_no_state(chat: Chat) -> None:
     done(chat.client.post("/characters", json={"id": "arthur"}))
     chat.set("hp", 50)
 
@@ -79,7 +79,7 @@ def test_a_malformed_moment_is_refused(chat: Chat, at: str) -> None:
     assert refused(answer)[0] == 400
 
 
-def test_a_revision_to_come_is_refused(chat: Chat) -> None:
+def test_a_future_revision_is_refused(chat: Chat) -> None:
     chat.set("hp", 50)
 
     answer = chat.client.get("/chats/chat/state?at=2")
@@ -90,7 +90,7 @@ def test_a_revision_to_come_is_refused(chat: Chat) -> None:
 # As of a message.
 
 
-def test_each_message_has_the_state_it_left(values: Values) -> None:
+def test_the_state_as_of_each_message_is_that_after_it(values: Values) -> None:
     values.set("hp", 50)
     for number in (1, 2, 3):
         values.set("hp", 50 - 5 * number, f"m{number}")
@@ -119,7 +119,7 @@ def test_a_persons_edit_belongs_to_the_message_it_was_made_after(values: Values)
     ]
 
 
-def test_a_message_is_first_seen_in_a_reconcile_too(values: Values) -> None:
+def test_a_reconcile_registers_a_message_too(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.chat.reconcile("m1", "m2")
     values.set("late", 1)
@@ -136,7 +136,7 @@ def test_increments_are_replayed_without_those_of_later_messages(values: Values)
     assert as_of(values, "m1", "m2") == [{"gold": 70}, {"gold": 60}]
 
 
-def test_a_late_change_of_an_early_message_counts_and_is_last_by_revision(
+def test_a_late_change_at_an_early_message_counts_and_is_the_last_by_revision(
     values: Values,
 ) -> None:
     values.set("hp", 45, "m1")
@@ -162,13 +162,13 @@ def test_the_order_is_that_of_the_chain(values: Values) -> None:
     values.set("b", 1, "m2")
     values.chat.reconcile("m2", "m1")
 
-    # m1 follows m2 but was seen before it, so it bounds nothing.
+    # m1 follows m2 but was registered before it, so it bounds nothing.
     assert as_of(values, "m2", "m1") == [{"b": 1}, {"a": 1, "b": 1}]
     values.set("late", 1)
     assert as_of(values, "m2", "m1") == [{"b": 1, "late": 1}, {"a": 1, "b": 1, "late": 1}]
 
 
-def test_a_message_brought_back_does_not_bound_those_seen_after_it(values: Values) -> None:
+def test_a_message_shown_again_does_not_bound_those_registered_after_it(values: Values) -> None:
     values.set("a", 1, "m1")
     values.set("b", 1, "m2")
     values.set("c", 1, "m3")
@@ -180,7 +180,7 @@ def test_a_message_brought_back_does_not_bound_those_seen_after_it(values: Value
     assert as_of(values, "m2") == [{"a": 1, "c": 1, "late": 1, "d": 1}]
 
 
-def test_a_message_brought_back_keeps_when_it_was_first_seen(values: Values) -> None:
+def test_a_message_shown_again_keeps_the_revision_of_its_registration(values: Values) -> None:
     values.set("a", 1, "m1")
     values.set("b", 1, "m2")
     values.set("between", 1)
@@ -188,12 +188,12 @@ def test_a_message_brought_back_keeps_when_it_was_first_seen(values: Values) -> 
     values.chat.reconcile("m1", "m3")
     values.set("d", 1, "m2", "1")
 
-    # m2 follows m1 again, and it was first seen before the edit.
+    # m2 follows m1 again, and it was registered before the edit.
     assert as_of(values, "m1") == [{"a": 1}]
     assert as_of(values, "m3") == [{"a": 1, "between": 1, "c": 1}]
 
 
-def test_a_message_that_is_hidden_bounds_nothing(values: Values) -> None:
+def test_a_hidden_message_bounds_nothing(values: Values) -> None:
     values.set("a", 1, "m1")
     values.set("b", 1, "m2")
     values.set("edit", 1)
@@ -223,7 +223,7 @@ def test_a_message_of_another_chat_is_not_found(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("message", ["a:b", "message:m1", "7", "日本 語", "a/b?c#d&e=%41"])
-def test_a_message_may_be_called_anything(chat: Chat, message: str) -> None:
+def test_a_message_id_may_be_any_text(chat: Chat, message: str) -> None:
     chat.set("hp", 45, message)
     chat.set("hp", 40, "next")
 
@@ -246,16 +246,16 @@ def test_series_and_processed_ids_are_those_of_the_message(chat: Chat) -> None:
 def test_instances_are_those_that_existed_before_the_next_message(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.instance("between")
-    gone = chat.instance("gone")
-    gone.set("edge", 1)
+    deleted = chat.instance("deleted")
+    deleted.set("edge", 1)
     chat.set("hp", 40, "m2")
     chat.instance("late")
-    done(chat.client.delete("/instances/gone"))
+    done(chat.client.delete("/instances/deleted"))
 
     def instances(state: Any) -> list[tuple[str, Any]]:
         return [(each["instance"]["id"], each["data"]) for each in state["instances"]]
 
-    assert instances(chat.as_of("m1")) == [("between", {}), ("gone", {"edge": 1})]
+    assert instances(chat.as_of("m1")) == [("between", {}), ("deleted", {"edge": 1})]
     assert instances(chat.as_of("m2")) == [("between", {}), ("late", {})]
 
 
@@ -268,7 +268,7 @@ def test_a_restore_made_after_the_next_message_does_not_count(values: Values) ->
     assert as_of(values, "m1", "m2") == [{"hp": 45}, {"hp": 50}]
 
 
-def test_looking_back_changes_nothing(values: Values) -> None:
+def test_reading_as_of_a_message_changes_nothing(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
 
@@ -293,7 +293,7 @@ def test_a_keyframe_may_fall_into_the_middle_of_a_reconcile(
         for each in both:
             each.set(key, 5, "m1")
 
-    # It goes from one to the other and back: two entries for each.
+    # The chain changes from one swipe to the other and back: two entries for each.
     revision = chat.reconcile()["revision"]
 
     now = [each.data() for each in both]

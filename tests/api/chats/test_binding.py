@@ -1,4 +1,4 @@
-"""Binding an instance to a chat, moving it to another, letting it go."""
+"""Binding an instance to a chat, moving it to another, unbinding it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def bind(client: httpx.Client, chat_id: str | None, id: str = "sword") -> int:
 
 
 def ids_of(client: httpx.Client, chat_id: str) -> list[str]:
-    """The instances of a chat, which every way of asking must agree about."""
+    """Return the instances of a chat; all routes must agree about them."""
     listed = [each["id"] for each in client.get("/instances", params={"chatId": chat_id}).json()]
     state = Chat(client, chat_id).state()
     assert [each["instance"]["id"] for each in state["instances"]] == listed
     return listed
 
 
-def told(client: httpx.Client) -> Values:
-    """A sword in `chat`: hp 50, then 45 at m1, which is visible; revision 3."""
+def write_story(client: httpx.Client) -> Values:
+    """Make a sword in `chat` with hp 50, then 45 at m1, which is visible; revision 3."""
     sword = Chat(client, "chat").instance("sword")
     sword.set("hp", 50)
     sword.set("hp", 45, "m1")
@@ -73,13 +73,13 @@ def test_an_instance_moves_from_one_chat_to_another(client: httpx.Client) -> Non
     assert (ids_of(client, "one"), ids_of(client, "two")) == ([], ["sword"])
     assert (one.etag(), two.etag()) == ('"4"', '"4"')
     assert values_of(client) == '{"hp":50}'
-    # As it was before.
+    # The past is unchanged.
     assert [each["instance"]["id"] for each in one.state(3)["instances"]] == ["sword"]
     assert two.state(3)["instances"] == []
 
 
-def test_an_instance_is_let_go(client: httpx.Client) -> None:
-    told(client)
+def test_an_instance_is_unbound(client: httpx.Client) -> None:
+    write_story(client)
 
     assert bind(client, None) == 4
 
@@ -94,7 +94,7 @@ def test_an_instance_is_let_go(client: httpx.Client) -> None:
 def test_the_chat_is_kept_if_it_is_not_named_or_the_same(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
-    sword = told(client)
+    sword = write_story(client)
 
     done(client.post("/instances", json={"id": "sword", "characterId": "arthur", **body}))
 
@@ -105,7 +105,7 @@ def test_the_chat_is_kept_if_it_is_not_named_or_the_same(
 
 @pytest.mark.parametrize("target", ["other", None])
 def test_live_changes_become_unanchored(client: httpx.Client, target: str | None) -> None:
-    sword = told(client)
+    sword = write_story(client)
     bind(client, target)
 
     assert sword.chat.reconcile() == reconciled(5)
@@ -118,7 +118,7 @@ def test_live_changes_become_unanchored(client: httpx.Client, target: str | None
 
 @pytest.mark.parametrize("target", ["other", None])
 def test_dormant_changes_are_dropped(client: httpx.Client, target: str | None) -> None:
-    sword = told(client)
+    sword = write_story(client)
     sword.chat.reconcile()
     bind(client, target)
 
@@ -147,7 +147,7 @@ def test_increments_made_before_the_move_stay_what_they_were(client: httpx.Clien
 
 
 def test_the_old_chats_own_values_are_untouched(client: httpx.Client) -> None:
-    sword = told(client)
+    sword = write_story(client)
     sword.chat.set("hp", 1, "m1")
     bind(client, "other")
 
@@ -156,7 +156,7 @@ def test_the_old_chats_own_values_are_untouched(client: httpx.Client) -> None:
 
 
 def test_writes_after_the_move_are_anchored_in_the_new_chat(client: httpx.Client) -> None:
-    told(client)
+    write_story(client)
     bind(client, "other")
     set_value(client, "hp", 40, x_message_id="m1")
 
@@ -166,7 +166,7 @@ def test_writes_after_the_move_are_anchored_in_the_new_chat(client: httpx.Client
     assert values_of(client) == '{"hp":45}'
 
 
-def test_what_was_anchored_in_no_chat_never_flips(client: httpx.Client) -> None:
+def test_a_change_anchored_in_no_chat_never_flips(client: httpx.Client) -> None:
     make_instance(client, {"hp": 50})
     set_value(client, "hp", 45, x_message_id="m1")
     bind(client, "chat")
@@ -177,8 +177,8 @@ def test_what_was_anchored_in_no_chat_never_flips(client: httpx.Client) -> None:
     assert values_of(client) == '{"hp":45}'
 
 
-def test_another_character_or_name_is_no_other_chat(client: httpx.Client) -> None:
-    sword = told(client)
+def test_another_character_or_name_keeps_the_chat(client: httpx.Client) -> None:
+    sword = write_story(client)
     body = {"id": "sword", "characterId": "mordred", "name": "Clarent"}
     done(client.post("/instances", json=body))
 
@@ -188,8 +188,8 @@ def test_another_character_or_name_is_no_other_chat(client: httpx.Client) -> Non
     assert ids_of(client, "chat") == ["sword"]
 
 
-def test_who_names_the_old_chat_is_refused(client: httpx.Client) -> None:
-    told(client)
+def test_a_write_that_names_the_old_chat_is_refused(client: httpx.Client) -> None:
+    write_story(client)
     bind(client, "other")
     body = {"key": "hp", "value": 1}
 
@@ -199,7 +199,7 @@ def test_who_names_the_old_chat_is_refused(client: httpx.Client) -> None:
     assert set_value(client, "hp", 1, x_chat_id="other") == 5
 
 
-def test_an_alias_binds_to_the_chat_it_stands_for(client: httpx.Client) -> None:
+def test_an_instance_can_be_bound_by_a_former_id_of_the_chat(client: httpx.Client) -> None:
     Chat(client, "chat").open()
     Chat(client, "chat").rename("renamed")
 
@@ -211,8 +211,8 @@ def test_an_alias_binds_to_the_chat_it_stands_for(client: httpx.Client) -> None:
     assert [each["chatId"] for each in client.get("/chats").json()] == ["renamed"]
 
 
-def test_a_deleted_character_takes_its_instances_out_of_the_chat(client: httpx.Client) -> None:
-    told(client)
+def test_deleting_a_character_removes_its_instances_from_the_chat(client: httpx.Client) -> None:
+    write_story(client)
 
     done(client.delete("/characters/arthur"))
 
@@ -220,7 +220,7 @@ def test_a_deleted_character_takes_its_instances_out_of_the_chat(client: httpx.C
     assert [each["chatId"] for each in client.get("/chats").json()] == ["chat"]
 
 
-def test_an_instance_without_a_chat_is_in_none(client: httpx.Client) -> None:
+def test_an_instance_without_a_chat_is_listed_in_none(client: httpx.Client) -> None:
     make_instance(client, {"hp": 50})
 
     assert outcome(client.get("/chats")) == (200, [])

@@ -1,4 +1,4 @@
-"""Branches as they are told of: new ids, history, lineage, and what becomes of the parent."""
+"""The records of branches: new ids, history, lineage, and changes of the parent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from tests.api.chats.points import (
     branch_off,
-    heir,
-    heir_of,
-    kin,
+    copied_instance,
     lineage,
+    lineage_item,
     make_checkpoint,
     origin,
     post_branch,
+    values_in,
 )
 from tests.model.values_model import done, head, outcome, refused
 from tests.support.answers import MOMENT
@@ -36,7 +36,7 @@ def test_instances_have_new_ids_and_name_the_old_ones(chat: Chat) -> None:
     assert len({*ids, *ids.values()}) == 4
     for old, name in (("sword", "Excalibur"), ("shield", None)):
         found = chat.client.get(f"/instances/{ids[old]}")
-        record = heir(ids[old], old, name=name)
+        record = copied_instance(ids[old], old, name=name)
         assert outcome(found) == (200, {"instance": record, "data": {"of": old}})
         assert chat.client.get(f"/instances/{old}").json()["instance"]["chatId"] == "chat"
     listed = chat.client.get("/instances", params={"chatId": "branch"}).json()
@@ -69,7 +69,7 @@ def test_an_instance_of_the_longest_id_gets_another(chat: Chat) -> None:
 # History and feed.
 
 
-def test_the_history_of_a_branch_is_one_change_a_row(client: httpx.Client) -> None:
+def test_the_history_of_a_branch_has_one_change_per_key(client: httpx.Client) -> None:
     chat = furnish(client)
     chat.set("hp", 45, "m1")
     branch = branch_off(chat)
@@ -107,10 +107,10 @@ def test_the_history_of_a_branch_is_one_change_a_row(client: httpx.Client) -> No
     }
 
 
-def test_a_key_without_a_value_is_no_row(values: Values) -> None:
+def test_a_key_without_a_value_is_not_in_the_history_of_a_branch(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.chat.reconcile()
-    branch = heir_of(values, branch_off(values.chat))
+    branch = values_in(values, branch_off(values.chat))
     now = head(values.client)
 
     assert branch.history(key="hp") == []
@@ -119,7 +119,7 @@ def test_a_key_without_a_value_is_no_row(values: Values) -> None:
     assert found == [("reconcile", now + 1, 45)]
 
 
-def test_before_the_branch_there_was_nothing(client: httpx.Client) -> None:
+def test_before_its_creation_a_branch_has_no_state(client: httpx.Client) -> None:
     chat = furnish(client)
     ids = post_branch(chat).json()["instances"]
     branch, sword = Chat(client, "branch"), Values(client, "branch", ids["sword"])
@@ -127,11 +127,11 @@ def test_before_the_branch_there_was_nothing(client: httpx.Client) -> None:
     assert [branch.state(at) for at in (0, 3, 5)] == [None] * 3
     assert [branch.data(at) for at in (0, 3, 5, 6)] == [{}, {}, {}, {"hp": 50}]
     assert [sword.data(at) for at in (3, 5, 6)] == [{}, {}, {"hp": 7}]
-    gone = client.get(f"/instances/{ids['sword']}?at=5")
-    assert refused(gone)[:2] == (404, "instance_not_found")
+    before = client.get(f"/instances/{ids['sword']}?at=5")
+    assert refused(before)[:2] == (404, "instance_not_found")
 
 
-def test_the_feed_tells_of_a_branch_in_one_event(client: httpx.Client) -> None:
+def test_the_feed_has_one_event_for_a_branch(client: httpx.Client) -> None:
     chat = furnish(client)
     branch_off(chat)
 
@@ -150,7 +150,7 @@ def test_the_feed_tells_of_a_branch_in_one_event(client: httpx.Client) -> None:
     assert client.get("/changes", params={"since": 5, "chatId": "chat"}).json()["items"] == []
 
 
-# Family.
+# Lineage.
 
 
 def test_the_lineage_of_a_branch_of_a_branch(chat: Chat) -> None:
@@ -163,18 +163,18 @@ def test_the_lineage_of_a_branch_of_a_branch(chat: Chat) -> None:
 
     assert lineage(deep) == {
         "chatId": "deep",
-        "ancestors": [kin("branch"), kin("chat", "m1")],
+        "ancestors": [lineage_item("branch"), lineage_item("chat", "m1")],
         "branches": [],
     }
     assert lineage(branch) == {
         "chatId": "branch",
-        "ancestors": [kin("chat", "m1")],
-        "branches": [kin("deep")],
+        "ancestors": [lineage_item("chat", "m1")],
+        "branches": [lineage_item("deep")],
     }
     assert lineage(chat) == {
         "chatId": "chat",
         "ancestors": [],
-        "branches": [kin("branch", "m1"), kin("second", checkpoint="here")],
+        "branches": [lineage_item("branch", "m1"), lineage_item("second", checkpoint="here")],
     }
 
 
@@ -201,15 +201,15 @@ def test_a_parent_that_is_renamed_is_shown_under_its_new_id(chat: Chat) -> None:
     for record in (branch.state(), branch.open(), branch.send("GET", "").json()):
         assert record["parent"] == "renamed"
         assert record["origin"] == origin("renamed", messageId="m1")
-    assert lineage(branch)["ancestors"] == [kin("renamed", "m1")]
-    assert lineage(chat)["branches"] == [kin("branch", "m1")]
+    assert lineage(branch)["ancestors"] == [lineage_item("renamed", "m1")]
+    assert lineage(chat)["branches"] == [lineage_item("branch", "m1")]
 
 
 def test_a_branch_that_is_renamed_is_shown_under_its_new_id(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     branch_off(chat, messageId="m1").rename("renamed")
 
-    assert lineage(chat)["branches"] == [kin("renamed", "m1")]
+    assert lineage(chat)["branches"] == [lineage_item("renamed", "m1")]
 
 
 @pytest.mark.parametrize("ending", ["archive", "purge"])
@@ -218,7 +218,7 @@ def test_a_branch_does_not_need_its_parent(values: Values, ending: str) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
-    branch = heir_of(values, branch_off(chat))
+    branch = values_in(values, branch_off(chat))
     history = branch.history()
 
     getattr(chat, ending)()
@@ -228,7 +228,7 @@ def test_a_branch_does_not_need_its_parent(values: Values, ending: str) -> None:
     assert branch.data() == {"hp": 45}
     branch.chat.reconcile("m1", "m2")
     assert branch.data() == {"hp": 40}
-    deep = heir_of(branch, branch_off(branch.chat, "deep", messageId="m1"))
+    deep = values_in(branch, branch_off(branch.chat, "deep", messageId="m1"))
     assert deep.data() == {"hp": 45}
 
 
@@ -247,12 +247,12 @@ def test_a_parent_does_not_need_its_branch(chat: Chat) -> None:
 def test_folding_the_log_keeps_what_a_branch_has(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
-    branch = heir_of(values, branch_off(values.chat))
+    branch = values_in(values, branch_off(values.chat))
     done(values.client.post("/compact", json={"keep": {"revisions": 0}}))
 
     found = branch.chat.reconcile()
 
-    # As in any chat: the value was folded, and there is nothing further back.
+    # As in any chat: the value was folded, and there is no older one.
     assert (branch.data(), len(found["warnings"])) == ({"hp": 45}, 1)
 
 
@@ -287,7 +287,7 @@ def test_a_malformed_branch_is_refused(chat: Chat, body: Any) -> None:
     assert head(chat.client) == 1
 
 
-def test_a_point_that_is_not_there_is_refused(chat: Chat) -> None:
+def test_a_point_that_does_not_exist_is_refused(chat: Chat) -> None:
     done(chat.client.post("/characters", json={"id": "arthur"}))
     chat.set("hp", 45, "m1")
     chat.set("hp", 40, "m2")
@@ -300,7 +300,7 @@ def test_a_point_that_is_not_there_is_refused(chat: Chat) -> None:
     assert ask(messageId="nobody knows") == (404, "message_not_found", {})
     assert ask(checkpoint="nobody knows") == (404, "checkpoint_not_found", {})
     assert ask(revision=5) == (400, "revision_unknown", {"current": 4})
-    # The chat came with revision 2.
+    # Revision 2 created the chat.
     assert ask(revision=1) == (404, "chat_not_found", {})
     assert [each["chatId"] for each in chat.client.get("/chats").json()] == ["chat"]
 

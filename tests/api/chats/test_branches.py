@@ -9,34 +9,34 @@ import pytest
 
 from tests.api.chats.points import (
     branch_off,
-    heir,
-    heir_of,
+    copied_instance,
     make_checkpoint,
     origin,
     post_branch,
     rows,
+    values_in,
 )
 from tests.api.chats.queue import Queue
 from tests.model.values_model import done, head, outcome
 from tests.support.chat import Chat, Values, chat_state, furnish, reconciled, restored
 
 
-def tell(values: Values) -> None:
-    """50 at first; 45, 40 and 35 after the messages."""
+def write_story(values: Values) -> None:
+    """Set 50 at first; 45, 40 and 35 at the messages."""
     values.set("hp", 50)
     for number in (1, 2, 3):
         values.set("hp", 50 - 5 * number, f"m{number}")
 
 
 def branch_of(values: Values, chat_id: str = "branch", **point: Any) -> Values:
-    """In a new branch of their chat, what took over these values."""
-    return heir_of(values, branch_off(values.chat, chat_id, **point))
+    """Make a branch of their chat, and return the same values there."""
+    return values_in(values, branch_off(values.chat, chat_id, **point))
 
 
-# Where from.
+# The point a branch begins at.
 
 
-def test_a_branch_from_now_has_all_there_is(client: httpx.Client) -> None:
+def test_a_branch_from_now_has_the_whole_present_state(client: httpx.Client) -> None:
     chat = furnish(client)
 
     answer = post_branch(chat)
@@ -60,35 +60,35 @@ def test_a_branch_from_now_has_all_there_is(client: httpx.Client) -> None:
         parent="chat",
         origin=origin(),
         data={"hp": 50},
-        instances=[{"instance": heir(new, "sword"), "data": {"hp": 7}}],
+        instances=[{"instance": copied_instance(new, "sword"), "data": {"hp": 7}}],
         series={"recap": {"currentVersion": 1, "count": 1}},
         processed={"seen": 1},
     )
 
 
-def test_a_branch_from_a_message_is_as_of_it(values: Values) -> None:
-    tell(values)
+def test_a_branch_from_a_message_has_the_state_as_of_it(values: Values) -> None:
+    write_story(values)
 
     answer = post_branch(values.chat, messageId="m2")
 
     assert answer.json()["parentRevision"] == 5
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
     assert (branch.data(), values.data()) == ({"hp": 40}, {"hp": 35})
     assert branch.chat.state()["origin"] == origin(messageId="m2")
 
 
 def test_a_branch_from_a_revision_has_the_state_and_the_chain_of_then(values: Values) -> None:
-    tell(values)
+    write_story(values)
     values.chat.reconcile("m3")
     assert values.data() == {"hp": 35}
 
     answer = post_branch(values.chat, revision=4)
 
     assert answer.json()["parentRevision"] == 4
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
     assert branch.data() == {"hp": 40}
     assert branch.chat.state()["origin"] == origin()
-    # m1 and m2 were visible, and nobody had heard of m3.
+    # m1 and m2 were visible, and m3 was not registered.
     assert branch.chat.reconcile("m1", "m2") == reconciled(7)
     assert branch.chat.reconcile("m1")["dormant"] == 1
     assert branch.data() == {"hp": 45}
@@ -97,24 +97,26 @@ def test_a_branch_from_a_revision_has_the_state_and_the_chain_of_then(values: Va
 
 
 def test_a_branch_from_a_checkpoint_has_its_state(values: Values) -> None:
-    tell(values)
+    write_story(values)
     make_checkpoint(values.chat)
     values.set("hp", 30, "m4")
 
     answer = post_branch(values.chat, checkpoint="here")
 
     assert answer.json()["parentRevision"] == 5
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
     assert branch.data() == {"hp": 35}
     assert branch.chat.state()["origin"] == origin(checkpoint="here")
     branch.chat.reconcile("m1")
     assert (branch.data(), values.data()) == ({"hp": 45}, {"hp": 30})
 
 
-def test_a_branch_from_a_checkpoint_of_a_message_is_as_of_it_then(values: Values) -> None:
-    tell(values)
+def test_a_branch_from_a_checkpoint_of_a_message_has_the_state_as_of_it_at_that_revision(
+    values: Values,
+) -> None:
+    write_story(values)
     make_checkpoint(values.chat, messageId="m2")
-    # What becomes of the message in the parent is nothing to the checkpoint.
+    # Later changes to the message in the parent do not change the checkpoint.
     values.set("hp", 41, "m2", "1")
     values.chat.reconcile("m3")
 
@@ -126,11 +128,11 @@ def test_a_branch_from_a_checkpoint_of_a_message_is_as_of_it_then(values: Values
     assert branch.data() == {"hp": 45}
 
 
-# What it is worth below the branch point.
+# Changes below the branch point.
 
 
-def test_messages_below_the_point_can_be_deleted_on_either_side(values: Values) -> None:
-    tell(values)
+def test_messages_below_the_point_can_be_deleted_in_parent_and_branch_alone(values: Values) -> None:
+    write_story(values)
     branch = branch_of(values, messageId="m2")
 
     changed = [branch.difference("hp", before=40, after=45)]
@@ -144,7 +146,7 @@ def test_messages_below_the_point_can_be_deleted_on_either_side(values: Values) 
     assert (values.data(), branch.data()) == ({"hp": 50}, {"hp": 40})
 
 
-def test_messages_below_the_point_can_be_swiped_on_either_side(values: Values) -> None:
+def test_messages_below_the_point_can_be_swiped_in_parent_and_branch_alone(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 47, "m1", "1")
@@ -160,7 +162,7 @@ def test_messages_below_the_point_can_be_swiped_on_either_side(values: Values) -
     assert (values.data(), branch.data()) == ({"hp": 45}, {"hp": 47})
 
 
-def test_operations_are_replayed_on_a_branch_as_what_they_were(values: Values) -> None:
+def test_operators_are_replayed_on_a_branch(values: Values) -> None:
     values.set("gold", 100)
     values.increment("gold", -30, "m1")
     values.increment("gold", 10, x_actor="user")
@@ -173,13 +175,13 @@ def test_operations_are_replayed_on_a_branch_as_what_they_were(values: Values) -
     assert branch.data() == {"gold": 85}
 
 
-def test_messages_that_are_hidden_are_taken_over_as_dormant(values: Values) -> None:
-    tell(values)
+def test_changes_at_hidden_messages_are_taken_over_as_dormant(values: Values) -> None:
+    write_story(values)
     values.chat.reconcile("m1", "m3")
 
     branch = branch_of(values, messageId="m1")
 
-    # m2 was seen before the story went on with m3, so it is below the point.
+    # m2 was registered before m3, so it is below the point.
     assert branch.data() == {"hp": 45}
     write = branch.send("POST", "/data", {"key": "mp", "value": 1}, "m2")
     assert (done(write), write.headers["x-live"]) == (8, "false")
@@ -187,8 +189,8 @@ def test_messages_that_are_hidden_are_taken_over_as_dormant(values: Values) -> N
     assert branch.data() == {"hp": 40, "mp": 1}
 
 
-def test_messages_that_came_after_the_point_and_are_hidden_are_not_taken(values: Values) -> None:
-    tell(values)
+def test_hidden_messages_registered_after_the_point_are_not_taken_over(values: Values) -> None:
+    write_story(values)
     values.chat.reconcile("m1", "m2")
 
     branch = branch_of(values, messageId="m1")
@@ -197,7 +199,7 @@ def test_messages_that_came_after_the_point_and_are_hidden_are_not_taken(values:
     assert branch.data() == {"hp": 45}
 
 
-def test_a_removal_below_the_point_holds_on_a_branch(values: Values) -> None:
+def test_a_removal_below_the_point_counts_on_a_branch(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.chat.reconcile()
     done(values.send("DELETE", "/data"))
@@ -208,7 +210,7 @@ def test_a_removal_below_the_point_holds_on_a_branch(values: Values) -> None:
     assert branch.data() == {}
 
 
-def test_a_branch_as_of_a_message_of_its_parent_is_what_the_parent_was(
+def test_a_branch_as_of_a_message_of_its_parent_has_the_state_of_the_parent(
     client: httpx.Client,
 ) -> None:
     chat = furnish(client)
@@ -220,20 +222,20 @@ def test_a_branch_as_of_a_message_of_its_parent_is_what_the_parent_was(
 
     branch = branch_off(chat)
 
-    def told(state: Any) -> Any:
+    def content_of(state: Any) -> Any:
         by = [(each["instance"], each["data"]) for each in state["instances"]]
         members = [(each.get("origin", each["id"]), data) for each, data in by]
         return state["data"], members, state["series"], state["processed"]
 
     for message in ("m1", "m2"):
-        assert told(branch.as_of(message)) == told(chat.as_of(message))
-    assert told(branch.as_of("m1"))[:2] == ({"hp": 45}, [("sword", {"hp": 6})])
+        assert content_of(branch.as_of(message)) == content_of(chat.as_of(message))
+    assert content_of(branch.as_of("m1"))[:2] == ({"hp": 45}, [("sword", {"hp": 6})])
 
 
 # Restores.
 
 
-def test_a_restore_before_the_point_stands_on_the_same_changes_in_the_branch(
+def test_a_restore_before_the_point_names_the_same_changes_in_the_branch(
     values: Values,
 ) -> None:
     values.set("hp", 50)
@@ -248,22 +250,22 @@ def test_a_restore_before_the_point_stands_on_the_same_changes_in_the_branch(
     assert (branch.data(), values.data()) == ({"hp": 50}, {"hp": 45})
 
 
-def test_a_restore_in_the_branch_stands_on_changes_before_the_point(values: Values) -> None:
-    tell(values)
+def test_a_restore_in_the_branch_names_changes_before_the_point(values: Values) -> None:
+    write_story(values)
     branch = branch_of(values, messageId="m2")
     now = head(values.client)
     branch.set("hp", 30, "m4")
     assert branch.restore(now) == restored(now + 2, 1)
     assert branch.data() == {"hp": 40}
 
-    # 50, 45 and 40 were written in the parent, and made what was restored here.
+    # 50, 45 and 40 were written in the parent, and the restore here names them.
     branch.chat.reconcile("m1", "m4")
     assert branch.data() == {"hp": 45}
     branch.chat.reconcile("m4")
     assert branch.data() == {"hp": 50}
 
 
-def test_what_a_restore_brought_back_for_good_is_taken_over(values: Values) -> None:
+def test_a_change_pinned_by_a_restore_is_taken_over(values: Values) -> None:
     values.set("hp", 45, "m2")
     values.chat.reconcile("m1")
     assert values.restore(2) == restored(4, 1)
@@ -273,7 +275,7 @@ def test_what_a_restore_brought_back_for_good_is_taken_over(values: Values) -> N
     assert branch_of(values, messageId="m1").data() == {"hp": 45}
 
 
-def test_before_the_point_there_is_nothing_to_restore_on_a_branch(chat: Chat) -> None:
+def test_a_branch_cannot_be_restored_to_a_revision_before_its_creation(chat: Chat) -> None:
     chat.set("hp", 50)
     branch = branch_off(chat)
 
@@ -284,7 +286,7 @@ def test_before_the_point_there_is_nothing_to_restore_on_a_branch(chat: Chat) ->
 # Series, processed ids, operations.
 
 
-def test_a_series_goes_on_from_what_was_taken_over(chat: Chat) -> None:
+def test_a_series_continues_from_the_versions_taken_over(chat: Chat) -> None:
     for number in range(1, 6):
         assert chat.add_version("recap", f"Scene {number}", f"m{number}") == number
     branch = branch_off(chat)
@@ -306,12 +308,12 @@ def test_a_series_counts_from_the_highest_version_it_took_over(chat: Chat) -> No
 
     early, late = branch_off(chat, "early", messageId="m1"), branch_off(chat, "late")
 
-    # The late one took over the fourth, too, which is dormant.
+    # The later branch took over the fourth version, too, which is dormant.
     assert (early.add_version("recap", "new"), late.add_version("recap", "new")) == (2, 5)
     assert [each["version"] for each in late.series("recap")["versions"]] == [1, 2, 3, 5]
 
 
-def test_processed_ids_are_apart_from_then_on(chat: Chat) -> None:
+def test_parent_and_branch_have_their_own_processed_ids_from_then_on(chat: Chat) -> None:
     chat.claim("seen", "a", message="m1")
     chat.claim("seen", "b", message="m2")
     branch = branch_off(chat, messageId="m1")
@@ -358,7 +360,7 @@ def test_a_branch_with_the_id_of_a_purged_chat_keeps_what_it_took_over(
     parent.set("hp", 2, "m2")
     branch_off(parent, "gone")
 
-    # Below the branch, but above the former life of its id.
+    # Below the branch, but above the purge of the chat that had its id.
     assert client.post("/compact", json={"keep": {"revisions": 2}}).json()["oldest"] == 3
     gone.reconcile("m1")
 
@@ -366,7 +368,7 @@ def test_a_branch_with_the_id_of_a_purged_chat_keeps_what_it_took_over(
     assert gone.as_of("m1")["data"] == {"hp": 1}
 
 
-def test_an_instance_of_a_chat_that_was_purged_since_can_be_branched(
+def test_an_instance_that_was_in_a_chat_purged_since_can_be_branched(
     client: httpx.Client,
 ) -> None:
     sword = Chat(client, "old").instance("sword")

@@ -1,4 +1,4 @@
-"""Chats met with odd, large, stale and wrong input."""
+"""Odd, large, stale and wrong input to chats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ODD_IDS = [
 
 
 @pytest.mark.parametrize("id", ODD_IDS)
-def test_a_chat_and_a_message_may_be_called_anything(client: httpx.Client, id: str) -> None:
+def test_a_chat_id_and_a_message_id_may_be_any_text(client: httpx.Client, id: str) -> None:
     chat = Chat(client, id)
 
     assert chat.open()["chatId"] == id
@@ -193,7 +193,7 @@ def test_a_chain_may_have_50_000_messages(chat: Chat) -> None:
     assert chat.set("hp", 40, chain[24_999]) == 6
     assert chat.as_of(chain[24_998])["data"] == {"hp": 50, "gold": 1}
     assert chat.as_of(chain[24_999])["data"] == {"hp": 40, "gold": 1}
-    # The later one is still the last change.
+    # The later write is still the last change.
     assert chat.reconcile(*chain)["revived"] == 1
     assert chat.data() == {"hp": 40, "gold": 1}
 
@@ -277,14 +277,14 @@ def test_a_batch_of_another_chat_changes_no_chain(client: httpx.Client) -> None:
     answer = chat.run(*operations)
 
     assert refused(answer) == (409, "chat_mismatch", {"index": 1})
-    # m1 was not seen: nothing of a refused request stays.
+    # m1 was not registered: a refused request leaves nothing.
     gone = client.get("/chats/chat/state", params={"at": "message:m1"})
     assert refused(gone) == (404, "message_not_found", {})
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
 @pytest.mark.parametrize("path", ["/chats/chat/state", "/chats/chat/history", "/chats"])
-def test_what_can_only_be_read_takes_no_other_method(
+def test_a_route_that_only_reads_refuses_other_methods(
     client: httpx.Client, method: str, path: str
 ) -> None:
     furnish(client)
@@ -292,7 +292,7 @@ def test_what_can_only_be_read_takes_no_other_method(
     assert refused(client.request(method, path, json={}))[:2] == (405, "method_not_allowed")
 
 
-def test_the_header_comes_first_then_the_path_and_body_then_the_registration(
+def test_checks_are_made_in_the_order_header_path_body_registration(
     client: httpx.Client,
 ) -> None:
     body = {"key": "hp", "value": 1}

@@ -1,4 +1,4 @@
-"""The values of a chat: every data route of instances, on both kinds of owner."""
+"""The values of a chat: every data route, on the chat itself and on its instances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DONE = (200, {"success": True})
 
 
 def fill(values: Values, **given: Any) -> None:
-    """All at once: the next revision, which is 2 with the fixture's."""
+    """Set all values in one revision, which is 2 with the fixture."""
     done(values.send("PUT", "/data/override", given))
 
 
@@ -57,7 +57,7 @@ def test_all_keys_are_cleared(values: Values) -> None:
     assert values.text() == "{}"
 
 
-def test_an_override_replaces_all_and_keeps_the_place_of_keys_it_keeps(values: Values) -> None:
+def test_an_override_replaces_all_and_keeps_the_position_of_keys_it_keeps(values: Values) -> None:
     fill(values, a=1, b=2, c=3)
 
     answer = values.send("PUT", "/data/override", {"z": 9, "c": 3, "a": 0})
@@ -154,7 +154,7 @@ def test_the_past_reads_as_it_was(values: Values) -> None:
 
 @pytest.mark.parametrize("body", [[], 5, "text", None])
 @pytest.mark.parametrize("verb", ["override", "merge"])
-def test_what_is_no_object_changes_nothing(values: Values, verb: str, body: Any) -> None:
+def test_a_body_that_is_no_object_changes_nothing(values: Values, verb: str, body: Any) -> None:
     values.set("hp", 50)
 
     answer = values.client.put(f"{values.path}/data/{verb}", json=body)
@@ -164,7 +164,7 @@ def test_what_is_no_object_changes_nothing(values: Values, verb: str, body: Any)
     assert (values.data(), head(values.client)) == ({"hp": 50}, 2)
 
 
-def test_a_single_key_is_guarded_by_its_own_revision(values: Values) -> None:
+def test_if_match_on_one_key_is_compared_with_the_revision_of_the_key(values: Values) -> None:
     values.set("hp", 50)
     values.set("mp", 1)
     body = {"key": "hp", "value": 45}
@@ -188,7 +188,7 @@ GUARDED: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), GUARDED)
-def test_the_rest_is_guarded_by_the_revision_of_the_whole(
+def test_if_match_on_all_keys_is_compared_with_the_revision_of_the_holder(
     values: Values, method: str, path: str, body: Any
 ) -> None:
     values.set("hp", 50)
@@ -200,7 +200,7 @@ def test_the_rest_is_guarded_by_the_revision_of_the_whole(
     assert done(values.send(method, path, body, if_match='"2"')) == 3
 
 
-def test_what_the_caller_has_is_not_sent_again(values: Values) -> None:
+def test_an_answer_that_the_caller_has_is_not_sent_again(values: Values) -> None:
     values.set("hp", 50)
 
     for path in ("/data", "/data/hp", ""):
@@ -211,10 +211,10 @@ def test_what_the_caller_has_is_not_sent_again(values: Values) -> None:
     assert (outcome(answer), answer.headers["etag"]) == ((200, {"hp": 45}), '"3"')
 
 
-# Chats alone.
+# Only chats.
 
 
-def test_the_etag_of_a_chat_is_that_of_its_instances_too(chat: Chat) -> None:
+def test_the_etag_of_a_chat_changes_with_its_instances(chat: Chat) -> None:
     chat.set("hp", 50)
     sword = chat.instance("sword")
     assert (chat.etag(), chat.etag(""), chat.etag("/data/hp")) == ('"2"', '"2"', '"1"')
@@ -228,13 +228,13 @@ def test_the_etag_of_a_chat_is_that_of_its_instances_too(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("path", ["/state", "/processed/seen", "/processed/seen/a"])
-def test_what_changes_without_a_revision_has_no_etag(chat: Chat, path: str) -> None:
+def test_a_read_of_rows_that_change_without_a_revision_has_no_etag(chat: Chat, path: str) -> None:
     chat.claim("seen", "a")
 
     assert "etag" not in chat.send("GET", path).headers
 
 
-def test_a_chat_and_its_instances_are_apart(chat: Chat) -> None:
+def test_a_chat_and_its_instances_have_separate_values(chat: Chat) -> None:
     sword, shield = chat.instance("sword"), chat.instance("shield")
     chat.set("hp", 1)
     sword.set("hp", 2)
@@ -247,7 +247,7 @@ def test_a_chat_and_its_instances_are_apart(chat: Chat) -> None:
     assert (chat.data(), sword.data(), shield.data()) == ({}, {}, {"hp": 3})
 
 
-def test_a_chat_and_an_instance_of_the_same_name_are_apart(client: httpx.Client) -> None:
+def test_a_chat_and_an_instance_of_the_same_id_have_separate_values(client: httpx.Client) -> None:
     same, other = Chat(client, "same"), Chat(client, "other")
     inner = other.instance("same")
     same.set("hp", 1)
@@ -258,7 +258,7 @@ def test_a_chat_and_an_instance_of_the_same_name_are_apart(client: httpx.Client)
     assert (same.data(), inner.data()) == ({}, {"hp": 2})
 
 
-def test_removals_never_make_a_chat(chat: Chat) -> None:
+def test_removals_never_create_a_chat(chat: Chat) -> None:
     removed = chat.send("PUT", "/data/remove", {"keys": ["hp"]})
     cleared = chat.send("DELETE", "/data")
     one = chat.send("DELETE", "/data/hp")
@@ -275,7 +275,7 @@ def test_removals_never_make_a_chat(chat: Chat) -> None:
     assert (chat.client.get("/chats").json(), head(chat.client)) == ([], 0)
 
 
-def test_a_batch_of_a_chat_reaches_its_instances_in_one_revision(chat: Chat) -> None:
+def test_a_batch_of_a_chat_changes_its_instances_in_one_revision(chat: Chat) -> None:
     sword = chat.instance("sword")
 
     answer = chat.run(
@@ -297,7 +297,7 @@ def test_a_batch_of_a_chat_reaches_its_instances_in_one_revision(chat: Chat) -> 
         ("nothing", (404, "instance_not_found", {"index": 1})),
     ],
 )
-def test_a_batch_of_a_chat_reaches_nothing_else(
+def test_a_batch_of_a_chat_cannot_change_other_instances(
     chat: Chat, instance_id: str, expected: Any
 ) -> None:
     chat.instance("sword")
@@ -313,7 +313,7 @@ def test_a_batch_of_a_chat_reaches_nothing_else(
     assert (chat.data(), head(chat.client)) == ({}, 3)
 
 
-def test_a_batch_of_a_chat_that_fails_makes_no_chat(chat: Chat) -> None:
+def test_a_batch_of_a_chat_that_fails_creates_no_chat(chat: Chat) -> None:
     answer = chat.run(
         {"op": "set", "key": "hp", "value": "text"}, {"op": "increment", "key": "hp", "by": 1}
     )

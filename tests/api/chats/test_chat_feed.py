@@ -12,7 +12,7 @@ from tests.support.chat import Chat, furnish
 
 
 def change(op: str, instance_id: str | None = None, **more: Any) -> dict[str, Any]:
-    """One change of a key `hp` in `chat`, as the feed should show it."""
+    """Return one change of the key `hp` in `chat`, as the feed should show it."""
     common = {"key": "hp", "live": True, "chatId": "chat", "anchor": None}
     return {"instanceId": instance_id, "op": op, **common, **more}
 
@@ -29,7 +29,7 @@ def events(client: httpx.Client, **params: Any) -> list[Any]:
     return items
 
 
-def test_each_change_says_its_chat_and_anchor(client: httpx.Client) -> None:
+def test_each_change_has_its_chat_and_anchor(client: httpx.Client) -> None:
     chat = furnish(client)
     place = {"messageId": "m1", "swipe": "2"}
     chat.set("hp", 45, "m1", "2", x_actor="user")
@@ -45,14 +45,14 @@ def test_each_change_says_its_chat_and_anchor(client: httpx.Client) -> None:
     ]
 
 
-def test_a_row_that_went_has_no_after(chat: Chat) -> None:
+def test_a_removed_key_has_no_after(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.reconcile()
 
     assert events(chat.client)[1] == event(2, change("reconcile"))
 
 
-def test_a_chain_that_changed_nothing_else_is_an_event_without_changes(chat: Chat) -> None:
+def test_a_new_chain_that_changes_no_value_is_an_event_without_changes(chat: Chat) -> None:
     chat.set("hp", 45)
     chat.reconcile("m1", "m2")
 
@@ -61,7 +61,7 @@ def test_a_chain_that_changed_nothing_else_is_an_event_without_changes(chat: Cha
     assert (found["revision"], found["changes"], found["anchor"]) == (2, [], None)
 
 
-def test_readers_of_a_chat_hear_of_its_chain_and_of_no_other(chat: Chat) -> None:
+def test_readers_of_a_chat_get_events_of_its_chain_and_of_no_other(chat: Chat) -> None:
     chat.set("hp", 45)
     Chat(chat.client, "other").set("hp", 1)
     chat.reconcile("m1", "m2")
@@ -81,7 +81,7 @@ def test_a_reconcile_that_changed_nothing_is_no_event(chat: Chat) -> None:
     assert [each["revision"] for each in events(chat.client)] == [1]
 
 
-def test_where_chats_or_anchors_differ_the_event_has_none(client: httpx.Client) -> None:
+def test_an_event_whose_changes_differ_in_chat_or_anchor_has_none(client: httpx.Client) -> None:
     Chat(client, "one").instance("sword")
     Chat(client, "two").instance("shield")
     operations = [
@@ -99,7 +99,7 @@ def test_where_chats_or_anchors_differ_the_event_has_none(client: httpx.Client) 
     ]
 
 
-def test_a_reader_can_want_one_chat(client: httpx.Client) -> None:
+def test_a_reader_can_filter_by_chat(client: httpx.Client) -> None:
     chat, other = furnish(client), Chat(client, "other")
     other.set("hp", 1)
     shield = other.instance("shield")

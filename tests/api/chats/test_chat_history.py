@@ -1,4 +1,4 @@
-"""What happened to a chat with its instances: history, differences, restoring."""
+"""The past of a chat with its instances: history, differences, restoring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.chat import Chat, furnish, restored
 
 
 def item(revision: int, op: str, instance_id: str | None, **more: Any) -> dict[str, Any]:
-    """One item of the history of a key `hp` in `chat`, as it should be."""
+    """Return one item of the history of the key `hp` in `chat`, as it should be."""
     return {
         "revision": revision,
         "at": MOMENT,
@@ -28,7 +28,7 @@ def item(revision: int, op: str, instance_id: str | None, **more: Any) -> dict[s
     }
 
 
-def test_the_history_of_a_key_is_the_chats_and_its_instances(client: httpx.Client) -> None:
+def test_the_history_of_a_key_covers_the_chat_and_its_instances(client: httpx.Client) -> None:
     chat = furnish(client)
     chat.set("hp", 45, "m1", "2", x_actor="user")
     chat.reconcile()
@@ -160,14 +160,14 @@ def test_a_malformed_difference_is_refused(client: httpx.Client, query: str, exp
 
 
 def timeless(state: Any) -> Any:
-    """A state without what any restore moves on: its revision and the times of updates."""
+    """Return a state without its revision and times of updates, which any restore changes."""
     assert set(state) >= {"revision", "instances"}
     for each in state["instances"]:
         assert each["instance"].pop("updatedAt") == MOMENT
     return {**state, "revision": None}
 
 
-def test_a_chat_goes_back_with_its_instances(client: httpx.Client) -> None:
+def test_a_chat_is_restored_with_its_instances(client: httpx.Client) -> None:
     chat = furnish(client)
     before = timeless(chat.state())
     chat.set("hp", 45)
@@ -182,7 +182,7 @@ def test_a_chat_goes_back_with_its_instances(client: httpx.Client) -> None:
     assert head(client) == now + 1
 
 
-def test_a_chat_goes_back_with_its_series_and_processed_ids(client: httpx.Client) -> None:
+def test_a_chat_is_restored_with_its_series_and_processed_ids(client: httpx.Client) -> None:
     chat = furnish(client)
     series, processed = chat.series("recap"), chat.processed("seen")
     chat.add_version("recap", "Twice")
@@ -192,11 +192,11 @@ def test_a_chat_goes_back_with_its_series_and_processed_ids(client: httpx.Client
     done(chat.send("POST", "/restore", {"revision": 5}))
 
     assert (chat.series("recap"), chat.processed("seen")) == (series, processed)
-    # The counter does not go back.
+    # The counter is not restored.
     assert chat.add_version("recap", "Thrice") == 3
 
 
-def test_a_restore_reaches_no_other_chat(client: httpx.Client) -> None:
+def test_a_restore_changes_no_other_chat(client: httpx.Client) -> None:
     chat, other = furnish(client), Chat(client, "other")
     shield = other.instance("shield")
     for values in (chat, other, shield):
@@ -230,7 +230,7 @@ def test_a_restore_can_be_undone(client: httpx.Client) -> None:
     assert timeless(chat.state()) == later
 
 
-def test_before_it_was_there_is_nothing_to_restore(chat: Chat) -> None:
+def test_a_chat_cannot_be_restored_to_a_revision_before_its_creation(chat: Chat) -> None:
     done(chat.client.post("/characters", json={"id": "arthur"}))
     chat.set("hp", 50)
 

@@ -1,6 +1,6 @@
 """
 The scenarios of chat metadata storage: running scene recaps, cross-chat contamination,
-processed recaps, and what is made on first access.
+processed recaps, and structures that are created on first access.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RECAPS = "running scene recaps"
 
 
 def scene(number: int) -> dict[str, Any]:
-    """What a recap says about itself beside its content."""
+    """Return the metadata of a recap."""
     return {
         "scene_count": number,
         "excluded_count": 0,
@@ -37,7 +37,7 @@ def recap(number: int) -> dict[str, Any]:
     }
 
 
-def tell(chat: Chat, *numbers: int) -> None:
+def write_story(chat: Chat, *numbers: int) -> None:
     for number in numbers:
         added = chat.add_version(RECAPS, f"Scene {number}", f"m{number}", **scene(number))
         assert added == number
@@ -49,7 +49,7 @@ def tell(chat: Chat, *numbers: int) -> None:
 def test_scenario_1_versions_are_stored_and_retrieved(chat: Chat) -> None:
     assert chat.series(RECAPS) == {"currentVersion": None, "versions": []}
 
-    tell(chat, 1, 2, 3)
+    write_story(chat, 1, 2, 3)
 
     assert chat.series(RECAPS) == {
         "currentVersion": 3,
@@ -58,7 +58,7 @@ def test_scenario_1_versions_are_stored_and_retrieved(chat: Chat) -> None:
 
 
 def test_scenario_1_the_version_to_use_is_chosen(chat: Chat) -> None:
-    tell(chat, 1, 2, 3)
+    write_story(chat, 1, 2, 3)
 
     answer = chat.send("PUT", "/series/running%20scene%20recaps/current", {"version": 2})
 
@@ -68,7 +68,7 @@ def test_scenario_1_the_version_to_use_is_chosen(chat: Chat) -> None:
 
 
 def test_scenario_1_all_versions_are_cleared_and_counted(chat: Chat) -> None:
-    tell(chat, 1, 2, 3)
+    write_story(chat, 1, 2, 3)
 
     answer = chat.send("DELETE", "/series/running%20scene%20recaps")
 
@@ -77,7 +77,7 @@ def test_scenario_1_all_versions_are_cleared_and_counted(chat: Chat) -> None:
 
 
 def test_scenario_1_recaps_follow_the_story(chat: Chat) -> None:
-    tell(chat, 1, 2, 3)
+    write_story(chat, 1, 2, 3)
 
     chat.reconcile("m1")
 
@@ -88,7 +88,7 @@ def test_scenario_1_versions_are_durable_across_reloads(tmp_path: Path, own_data
     with running_server(tmp_path, database=own_database) as server:
         server.register("demo")
         with server.client("demo") as client:
-            tell(Chat(client, "chat"), 1, 2)
+            write_story(Chat(client, "chat"), 1, 2)
             before = Chat(client, "chat").series(RECAPS)
 
     with (
@@ -156,10 +156,10 @@ def test_scenario_2_isolation_needs_no_field_to_compare(client: httpx.Client) ->
     assert one.data() == {"auto_recap": {"chat_id": "one", "enabled": True}}
 
 
-# 3. What is made on first access. (Pending entries are operations, which have tests of their own.)
+# 3. Creation on first access. (Pending entries are operations, which have tests of their own.)
 
 
-def test_scenario_3_structures_come_into_being_on_first_access(chat: Chat) -> None:
+def test_scenario_3_structures_are_created_on_first_access(chat: Chat) -> None:
     defaults = {
         "auto_recap": {"enabled": True, "settings_hash": None, "combined_recap": ""},
         "autoLorebooks": {"pendingOps": {}},
@@ -197,7 +197,7 @@ def test_scenario_4_a_recap_is_processed_once(chat: Chat) -> None:
 
 
 def test_scenario_4_a_recap_of_a_deleted_message_is_to_be_processed_again(chat: Chat) -> None:
-    tell(chat, 1, 2)
+    write_story(chat, 1, 2)
     for number in (1, 2):
         chat.claim("recaps", f"recap_{number}", message=f"m{number}")
 
@@ -207,7 +207,7 @@ def test_scenario_4_a_recap_of_a_deleted_message_is_to_be_processed_again(chat: 
     assert chat.claim("recaps", "recap_1", "recap_2") == {"new": ["recap_2"], "seen": ["recap_1"]}
 
 
-def test_scenario_4_tracking_is_the_chats_own(client: httpx.Client) -> None:
+def test_scenario_4_each_chat_tracks_its_own_recaps(client: httpx.Client) -> None:
     Chat(client, "one").claim("recaps", "recap_1")
 
     assert Chat(client, "two").processed("recaps") == {"ids": []}

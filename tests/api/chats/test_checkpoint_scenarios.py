@@ -32,8 +32,8 @@ INTERNAL_ENTRIES = ["_registry_character", "_registry_location", "__index_all", 
 QUEUE_ENTRY = "__operation_queue"
 
 
-def tell(chat: Chat, first: int, last: int) -> None:
-    """A recap for each message, and beside it the recap of all of them."""
+def write_story(chat: Chat, first: int, last: int) -> None:
+    """Add a recap for each message, and one of all messages."""
     for number in range(first, last + 1):
         message = f"m{number}"
         version = chat.add_version(
@@ -50,7 +50,7 @@ def recaps(chat: Chat) -> tuple[int, list[int]]:
 
 
 def entries(chat: Chat, *names: str) -> Any:
-    """A lorebook as an instance of the chat, with an entry for each name."""
+    """Make a lorebook as an instance of the chat, with an entry for each name."""
     book = chat.instance("lorebook", "world")
     for number, name in enumerate(names):
         book.set(name, {"uid": number, "comment": name, "order": 100})
@@ -61,7 +61,7 @@ def entries(chat: Chat, *names: str) -> Any:
 
 
 def test_1_queue_blocking(chat: Chat) -> None:
-    tell(chat, 1, 1)
+    write_story(chat, 1, 1)
     queue = Queue(chat)
     queue.add("generate")
 
@@ -89,9 +89,9 @@ def test_2_all_entries_cloned(chat: Chat) -> None:
 
 
 def test_3_running_recap_isolation(chat: Chat) -> None:
-    tell(chat, 1, 5)
+    write_story(chat, 1, 5)
     made = make_checkpoint(chat)
-    tell(chat, 6, 10)
+    write_story(chat, 6, 10)
 
     branch = branch_off(chat, checkpoint="here")
 
@@ -103,9 +103,9 @@ def test_3_running_recap_isolation(chat: Chat) -> None:
 
 
 def test_4_combined_recap_preservation(chat: Chat) -> None:
-    tell(chat, 1, 10)
+    write_story(chat, 1, 10)
     make_checkpoint(chat, expect={"keys": ["combined_recap"], "messageCount": 100})
-    tell(chat, 11, 12)
+    write_story(chat, 11, 12)
 
     branch = branch_off(chat, checkpoint="here")
 
@@ -117,9 +117,9 @@ def test_4_combined_recap_preservation(chat: Chat) -> None:
 
 def test_5_complete_state_restoration(chat: Chat) -> None:
     book = entries(chat)
-    tell(chat, 1, 5)
+    write_story(chat, 1, 5)
     book.set("_registry_1", {"uid": 1}, "m5")
-    tell(chat, 6, 10)
+    write_story(chat, 6, 10)
     for number in range(2, 21):
         book.set(f"_registry_{number}", {"uid": number}, "m10")
     later = chat.state()
@@ -137,7 +137,7 @@ def test_5_complete_state_restoration(chat: Chat) -> None:
     assert {**chat.state(), "checkpoints": []} == later
     assert recaps(chat) == (10, [*range(1, 11)])
     assert len(book.data()) == 20
-    # To and fro, in the chat itself.
+    # Restore back and forth, in the chat itself.
     then = chat.as_of("m5")
     done(restore_checkpoint(chat))
     assert (recaps(chat), chat.data()) == ((5, [1, 2, 3, 4, 5]), then["data"])
@@ -157,7 +157,7 @@ def test_edge_case_1_queue_entry_in_cloned_lorebook(chat: Chat) -> None:
 
     branch = branch_off(chat)
 
-    # An entry is an entry like any other; the queue of the branch is empty and its own.
+    # It is an entry like any other; the branch has a queue of its own, which is empty.
     clone = branch.state()["instances"][0]["data"]
     assert clone[QUEUE_ENTRY] == {"content": {"queue": []}}
     assert Queue(branch).listed() == []
@@ -165,47 +165,47 @@ def test_edge_case_1_queue_entry_in_cloned_lorebook(chat: Chat) -> None:
 
 
 def test_edge_case_2_both_sides_progress_after_branch(chat: Chat) -> None:
-    tell(chat, 1, 5)
+    write_story(chat, 1, 5)
     make_checkpoint(chat)
     branch = branch_off(chat, checkpoint="here")
 
-    tell(chat, 6, 10)
-    tell(branch, 6, 8)
+    write_story(chat, 6, 10)
+    write_story(branch, 6, 8)
 
     assert recaps(chat) == (10, [*range(1, 11)])
     assert recaps(branch) == (8, [*range(1, 9)])
     make_checkpoint(branch)
     assert validate(chat) == validate(branch) == VALID
-    # The message m7 of one is not that of the other.
+    # Parent and branch have different messages m7.
     branch.reconcile("m1", "m2", "m3", "m4", "m5", "m6")
     assert (recaps(branch)[0], recaps(chat)[0]) == (6, 10)
 
 
 def test_edge_case_3_legacy_checkpoints(chat: Chat) -> None:
-    tell(chat, 1, 2)
-    # One that says nothing of what to expect is used without being compared with anything,
+    write_story(chat, 1, 2)
+    # A checkpoint without `expect` is used without any comparison,
     make_checkpoint(chat)
-    tell(chat, 3, 3)
+    write_story(chat, 3, 3)
     assert validate(chat, lorebook="any", messageCount=7, theme="dark") == VALID
     assert restore_checkpoint(chat).json()["success"] is True
     assert recaps(chat) == (2, [1, 2])
 
-    # and a chat without any is no error, there is just nothing to validate.
+    # and a chat without checkpoints is no error: there is nothing to validate.
     legacy = Chat(chat.client, "legacy")
-    tell(legacy, 1, 1)
+    write_story(legacy, 1, 1)
     assert legacy.open()["checkpoints"] == []
     unknown = send_checkpoint(legacy, "POST", verb="/validate", body={})
     assert refused(unknown)[:2] == (404, "checkpoint_not_found")
 
 
 def test_edge_case_4_lorebook_name_mismatch(chat: Chat) -> None:
-    tell(chat, 1, 1)
+    write_story(chat, 1, 1)
     make_checkpoint(chat, expect={"lorebook": "world - checkpoint"})
-    tell(chat, 2, 2)
+    write_story(chat, 2, 2)
 
     report = validate(chat, lorebook="world")
 
-    # A warning that names both, and nothing is held up by it.
+    # A warning names both, and the restore is done.
     assert (report["success"], report["errors"], len(report["warnings"])) == (True, [], 1)
     assert "world - checkpoint" in report["warnings"][0]
     assert restore_checkpoint(chat).json()["success"] is True
@@ -216,7 +216,7 @@ def test_edge_case_4_lorebook_name_mismatch(chat: Chat) -> None:
 
 
 def test_nothing_is_lost_forwards_or_backwards(chat: Chat) -> None:
-    tell(chat, 1, 3)
+    write_story(chat, 1, 3)
     names = [f"as of m{number}" for number in (1, 2, 3)]
     for number, name in enumerate(names, 1):
         make_checkpoint(chat, name, messageId=f"m{number}")
@@ -257,7 +257,7 @@ def test_pending_entry_lifecycle(chat: Chat) -> None:
     assert refused(queue.patch("entry_1", stage="late"))[:2] == (409, "illegal_move")
 
 
-def test_pending_entries_are_the_chats_own(client: httpx.Client) -> None:
+def test_each_chat_has_its_own_pending_entries(client: httpx.Client) -> None:
     one, two = Queue(Chat(client, "one")), Queue(Chat(client, "two"))
     one.add("entry_1")
 

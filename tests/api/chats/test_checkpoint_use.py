@@ -1,4 +1,4 @@
-"""What checkpoints are for: to be checked, gone back to, compared with, branched from."""
+"""Using checkpoints: validate, restore, compare."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.support.chat import Chat, Values, furnish, reconciled, restored
 
 
 def timeless(state: Any) -> Any:
-    """A state without what a restore moves on: its revision and the times of updates."""
+    """Return a state without its revision and times of updates, which a restore changes."""
     for each in state["instances"]:
         assert each["instance"].pop("updatedAt") == MOMENT
     return {**state, "revision": None}
 
 
-def tell(values: Values) -> None:
-    """50 at first; 45, 40 and 35 after the messages; revisions 2 to 5."""
+def write_story(values: Values) -> None:
+    """Set 50 at first; 45, 40 and 35 at the messages; revisions 2 to 5."""
     values.set("hp", 50)
     for number in (1, 2, 3):
         values.set("hp", 50 - 5 * number, f"m{number}")
@@ -42,7 +42,7 @@ def tell(values: Values) -> None:
 
 
 @pytest.mark.parametrize("point", [{}, {"messageId": "m1"}])
-def test_a_checkpoint_is_sound_whatever_came_later(
+def test_a_checkpoint_is_valid_whatever_changed_later(
     client: httpx.Client, point: dict[str, str]
 ) -> None:
     chat = furnish(client)
@@ -62,7 +62,7 @@ def test_a_checkpoint_is_sound_whatever_came_later(
     assert (get_checkpoint(chat), head(client)) == (made, now)
 
 
-def test_what_is_actual_is_compared_with_what_was_expected(chat: Chat) -> None:
+def test_the_actual_values_are_compared_with_the_expected_ones(chat: Chat) -> None:
     chat.set("hp", 50)
     make_checkpoint(chat, expect={"lorebook": "world", "messageCount": 100, "theme": {"a": [1]}})
 
@@ -86,7 +86,7 @@ def test_a_count_of_no_messages_is_not_compared(chat: Chat, expected: int, actua
     assert validate(chat, messageCount=actual) == VALID
 
 
-def test_where_nothing_was_expected_nothing_is_compared(chat: Chat) -> None:
+def test_without_expected_values_nothing_is_compared(chat: Chat) -> None:
     chat.set("hp", 50)
     make_checkpoint(chat)
 
@@ -103,10 +103,10 @@ def test_a_malformed_validation_is_refused(chat: Chat, body: Any) -> None:
     assert refused(answer) == (400, "invalid_body", {})
 
 
-# Going back.
+# Restoring.
 
 
-def test_a_chat_goes_back_to_a_checkpoint_with_all_it_holds(client: httpx.Client) -> None:
+def test_a_chat_is_restored_to_a_checkpoint_with_all_it_holds(client: httpx.Client) -> None:
     chat = furnish(client)
     make_checkpoint(chat)
     before = timeless(chat.state())
@@ -127,12 +127,12 @@ def test_a_chat_goes_back_to_a_checkpoint_with_all_it_holds(client: httpx.Client
     assert (chat.series("recap"), chat.processed("seen")) == (series, processed)
     assert refused(client.get("/instances/shield")) == (404, "instance_not_found", {})
     assert client.get("/instances/sword").json()["data"] == {"hp": 7}
-    # The counter does not go back.
+    # The counter is not restored.
     assert chat.add_version("recap", "Thrice") == 3
 
 
-def test_a_chat_goes_back_to_a_message(values: Values) -> None:
-    tell(values)
+def test_a_chat_is_restored_to_a_checkpoint_of_a_message(values: Values) -> None:
+    write_story(values)
     make_checkpoint(values.chat, messageId="m1")
     values.set("hp", 30, "m4")
 
@@ -144,12 +144,12 @@ def test_a_chat_goes_back_to_a_message(values: Values) -> None:
 
 
 def test_a_restored_value_still_follows_the_story(values: Values) -> None:
-    tell(values)
+    write_story(values)
     make_checkpoint(values.chat, messageId="m2")
     done(restore_checkpoint(values.chat))
     assert values.data() == {"hp": 40}
 
-    # The chain is untouched: all three messages are there.
+    # The chain is unchanged: it has all three messages.
     assert values.chat.reconcile("m1", "m2", "m3") == reconciled(6)
     values.chat.reconcile("m1", "m3")
     assert values.data() == {"hp": 45}
@@ -159,8 +159,8 @@ def test_a_restored_value_still_follows_the_story(values: Values) -> None:
     assert values.data() == {"hp": 40}
 
 
-def test_what_was_hidden_since_comes_back_for_good(values: Values) -> None:
-    tell(values)
+def test_a_change_hidden_since_is_restored_as_unanchored(values: Values) -> None:
+    write_story(values)
     make_checkpoint(values.chat)
     values.chat.reconcile("m1")
     assert values.data() == {"hp": 45}
@@ -172,8 +172,8 @@ def test_what_was_hidden_since_comes_back_for_good(values: Values) -> None:
     assert values.data() == {"hp": 35}
 
 
-def test_a_dry_run_tells_what_would_be_and_does_nothing(values: Values) -> None:
-    tell(values)
+def test_a_dry_run_answers_what_would_change_and_changes_nothing(values: Values) -> None:
+    write_story(values)
     make_checkpoint(values.chat, messageId="m1")
     values.set("mp", 1)
     before, now = values.chat.state(), head(values.client)
@@ -186,7 +186,7 @@ def test_a_dry_run_tells_what_would_be_and_does_nothing(values: Values) -> None:
     assert values.data() == {"hp": 45}
 
 
-def test_going_back_to_where_one_is_takes_no_revision(client: httpx.Client) -> None:
+def test_restoring_the_present_state_makes_no_revision(client: httpx.Client) -> None:
     chat = furnish(client)
     make_checkpoint(chat)
 
@@ -194,7 +194,7 @@ def test_going_back_to_where_one_is_takes_no_revision(client: httpx.Client) -> N
     assert head(client) == 5
 
 
-def test_going_back_can_be_undone(client: httpx.Client) -> None:
+def test_a_restore_can_be_undone(client: httpx.Client) -> None:
     chat = furnish(client)
     make_checkpoint(chat)
     chat.set("hp", 45, "m1")
@@ -208,7 +208,7 @@ def test_going_back_can_be_undone(client: httpx.Client) -> None:
 
     assert timeless(chat.state()) == later
     assert statuses(chat) == [("here", "ready")]
-    # And done again, as often as one likes.
+    # And it can be done again.
     assert outcome(restore_checkpoint(chat)) == back_at(now + 3, 3)
     assert chat.data() == {"hp": 50}
 
@@ -227,7 +227,7 @@ def test_an_instance_that_is_in_another_chat_now_stays_there(chat: Chat) -> None
     assert (found["instance"]["chatId"], found["data"]) == ("other", {"hp": 8})
 
 
-def test_a_stale_tab_does_not_go_back(chat: Chat) -> None:
+def test_a_stale_tab_cannot_restore(chat: Chat) -> None:
     chat.set("hp", 50)
     make_checkpoint(chat)
     seen, stale = chat.etag(), chat.session("tab")
@@ -246,7 +246,7 @@ def test_a_stale_tab_does_not_go_back(chat: Chat) -> None:
     assert chat.data() == {"hp": 45}
 
 
-def test_going_back_is_done_once(chat: Chat) -> None:
+def test_a_repeated_restore_is_done_once(chat: Chat) -> None:
     chat.set("hp", 50)
     make_checkpoint(chat)
     chat.set("hp", 45)
@@ -299,7 +299,7 @@ def test_a_difference_covers_the_chat_with_its_instances(client: httpx.Client) -
 
 
 def test_a_difference_is_from_the_message_of_the_checkpoint(values: Values) -> None:
-    tell(values)
+    write_story(values)
     make_checkpoint(values.chat, messageId="m1")
 
     assert diff_checkpoint(values.chat) == [values.difference("hp", before=45, after=35)]
@@ -309,11 +309,11 @@ def test_a_difference_is_from_the_message_of_the_checkpoint(values: Values) -> N
     assert diff_checkpoint(values.chat) == []
 
 
-# Apart.
+# A checkpoint and its chat do not change each other.
 
 
-def test_nothing_that_happens_later_reaches_the_checkpoint(values: Values) -> None:
-    tell(values)
+def test_no_later_write_changes_the_checkpoint(values: Values) -> None:
+    write_story(values)
     make_checkpoint(values.chat, messageId="m2")
 
     values.set("hp", 1, "m2")
@@ -327,7 +327,7 @@ def test_nothing_that_happens_later_reaches_the_checkpoint(values: Values) -> No
     assert data == {"hp": 40}
 
 
-def test_nothing_that_happens_to_the_checkpoint_reaches_the_chat(client: httpx.Client) -> None:
+def test_no_change_of_the_checkpoint_changes_the_chat(client: httpx.Client) -> None:
     chat = furnish(client)
     before = chat.state()
     make_checkpoint(chat)
@@ -343,7 +343,7 @@ def test_nothing_that_happens_to_the_checkpoint_reaches_the_chat(client: httpx.C
     assert chat.state() == before
 
 
-def test_a_checkpoint_of_an_archived_chat_can_be_checked_and_not_gone_back_to(
+def test_a_checkpoint_of_an_archived_chat_can_be_validated_but_not_restored(
     client: httpx.Client,
 ) -> None:
     chat = furnish(client)

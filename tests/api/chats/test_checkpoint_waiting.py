@@ -27,7 +27,7 @@ from tests.support.chat import Chat
 
 
 def uses(chat: Chat) -> list[tuple[int, str]]:
-    """How every use of the checkpoint is refused."""
+    """Return the refusals of every use of the checkpoint."""
     answers = [
         send_checkpoint(chat, "POST", verb="/validate", body={}),
         restore_checkpoint(chat),
@@ -39,7 +39,7 @@ def uses(chat: Chat) -> list[tuple[int, str]]:
 
 
 def made(checkpoint: Any) -> Any:
-    """What a checkpoint has only once it is made."""
+    """Return the fields that a checkpoint has only once it is made."""
     return {key: checkpoint[key] for key in ("revision", "digest", "rows", "state")}
 
 
@@ -47,7 +47,7 @@ NOT_MADE = {"revision": None, "digest": None, "rows": None, "state": None}
 
 
 @pytest.mark.parametrize("status", ACTIVE)
-def test_it_waits_for_any_active_operation(queue: Queue, status: str) -> None:
+def test_a_checkpoint_waits_for_any_active_operation(queue: Queue, status: str) -> None:
     chat = queue.chat
     queue.add("a", status)
 
@@ -61,7 +61,7 @@ def test_it_waits_for_any_active_operation(queue: Queue, status: str) -> None:
     assert head(chat.client) == 1
 
 
-def test_without_active_operations_it_is_made_at_once(queue: Queue) -> None:
+def test_without_active_operations_a_checkpoint_is_made_at_once(queue: Queue) -> None:
     queue.add("a", "completed")
 
     answer = post_checkpoint(queue.chat, name="here", whenReady=True)
@@ -70,7 +70,7 @@ def test_without_active_operations_it_is_made_at_once(queue: Queue) -> None:
     assert statuses(queue.chat) == [("here", "ready")]
 
 
-def test_not_wanting_to_wait_is_being_refused(queue: Queue) -> None:
+def test_a_request_that_does_not_wait_is_refused(queue: Queue) -> None:
     queue.add("a")
 
     answer = post_checkpoint(queue.chat, name="here", whenReady=False)
@@ -80,7 +80,7 @@ def test_not_wanting_to_wait_is_being_refused(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("end", [*ENDS, "patch", "clean up"])
-def test_it_is_made_with_the_end_of_the_last_operation(queue: Queue, end: str) -> None:
+def test_a_waiting_checkpoint_is_made_when_the_last_operation_ends(queue: Queue, end: str) -> None:
     chat = queue.chat
     chat.set("hp", 50)
     queue.add("a")
@@ -101,13 +101,13 @@ def test_it_is_made_with_the_end_of_the_last_operation(queue: Queue, end: str) -
     assert (found["expect"], found["meta"], len(found["warnings"])) == (expect, meta, 1)
     assert statuses(chat) == [("here", "ready")]
     assert head(chat.client) == 4
-    # What comes later is not of it.
+    # Later changes do not belong to the checkpoint.
     chat.set("hp", 40)
     [difference] = diff_checkpoint(chat)
     assert (difference["before"], difference["after"]) == (45, 40)
 
 
-def test_it_waits_for_all_of_them(queue: Queue) -> None:
+def test_a_checkpoint_waits_for_all_operations(queue: Queue) -> None:
     for number, status in enumerate(ACTIVE):
         queue.add(str(number), status)
     await_checkpoint(queue.chat)
@@ -124,7 +124,7 @@ def test_it_waits_for_all_of_them(queue: Queue) -> None:
     assert validate(queue.chat) == VALID
 
 
-def test_several_that_wait_are_made_together(queue: Queue) -> None:
+def test_several_waiting_checkpoints_are_made_together(queue: Queue) -> None:
     chat = queue.chat
     chat.set("hp", 45, "m1")
     chat.set("mp", 1, "m2")
@@ -139,7 +139,7 @@ def test_several_that_wait_are_made_together(queue: Queue) -> None:
     assert [(each["messageId"], each["rows"]["data"]) for each in found] == [(None, 2), ("m1", 1)]
 
 
-def test_another_chats_queue_is_nothing_to_it(queue: Queue) -> None:
+def test_a_checkpoint_does_not_wait_for_the_queue_of_another_chat(queue: Queue) -> None:
     other = Queue(Chat(queue.chat.client, "other"))
     queue.add("a")
     other.add("a")
@@ -152,7 +152,7 @@ def test_another_chats_queue_is_nothing_to_it(queue: Queue) -> None:
     assert statuses(queue.chat) == [("here", "ready")]
 
 
-def test_an_end_that_is_refused_makes_nothing(queue: Queue) -> None:
+def test_an_operation_that_is_refused_to_end_makes_no_checkpoint(queue: Queue) -> None:
     queue.add("a")
     queue.claim()
     await_checkpoint(queue.chat)
@@ -162,7 +162,7 @@ def test_an_end_that_is_refused_makes_nothing(queue: Queue) -> None:
     assert statuses(queue.chat) == [("here", "waiting")]
 
 
-def test_a_waiting_checkpoint_has_its_name(queue: Queue) -> None:
+def test_the_name_of_a_waiting_checkpoint_is_taken(queue: Queue) -> None:
     queue.add("a")
     first = post_checkpoint(queue.chat, whenReady=True)
     assert outcome(first) == (202, {"name": "checkpoint-1", "status": "waiting"})
@@ -175,7 +175,7 @@ def test_a_waiting_checkpoint_has_its_name(queue: Queue) -> None:
 def test_a_waiting_checkpoint_cannot_be_used(queue: Queue) -> None:
     queue.add("a")
     await_checkpoint(queue.chat)
-    # Not for the queue's sake: it is not there yet.
+    # The reason is not the queue: the checkpoint is not made yet.
     expected = (409, "checkpoint_waiting")
 
     found = uses(queue.chat)
@@ -207,7 +207,7 @@ def test_a_waiting_checkpoint_does_not_keep_the_log(queue: Queue) -> None:
     assert folded.json()["oldest"] == 3
 
 
-def test_it_fails_when_its_message_is_gone(queue: Queue) -> None:
+def test_a_waiting_checkpoint_fails_if_its_message_is_hidden(queue: Queue) -> None:
     chat = queue.chat
     chat.set("hp", 45, "m1")
     chat.set("hp", 40, "m2")
@@ -223,7 +223,7 @@ def test_it_fails_when_its_message_is_gone(queue: Queue) -> None:
     found = get_checkpoint(chat)
     assert (found["status"], made(found)) == ("failed", NOT_MADE)
     assert uses(chat) == [(409, "checkpoint_failed")] * 5
-    # It is not tried again, and its name is free once it is deleted.
+    # The server does not try again, and the name is free once the checkpoint is deleted.
     chat.reconcile("m1", "m2")
     queue.add("b", "completed")
     assert statuses(chat)[0] == ("here", "failed")
@@ -231,7 +231,7 @@ def test_it_fails_when_its_message_is_gone(queue: Queue) -> None:
     assert make_checkpoint(chat, messageId="m2")["status"] == "ready"
 
 
-def test_a_message_that_is_back_in_time_is_found(queue: Queue) -> None:
+def test_a_waiting_checkpoint_is_made_if_its_message_is_shown_again_in_time(queue: Queue) -> None:
     chat = queue.chat
     chat.set("hp", 45, "m1")
     queue.add("a")
@@ -300,7 +300,7 @@ def test_an_unknown_checkpoint_is_not_found(chat: Chat) -> None:
     assert uses(chat) == [(404, "checkpoint_not_found")] * 5
 
 
-def test_a_checkpoint_heeds_session_chat_and_archive(chat: Chat) -> None:
+def test_a_checkpoint_checks_session_chat_and_archive(chat: Chat) -> None:
     chat.set("hp", 50)
     stale = chat.session("tab")
     foreign = Chat(chat.client, "other").session("tab")
@@ -316,7 +316,7 @@ def test_a_checkpoint_heeds_session_chat_and_archive(chat: Chat) -> None:
     assert list_checkpoints(chat) == []
 
 
-def test_a_checkpoint_that_is_asked_for_twice_is_made_once(chat: Chat) -> None:
+def test_a_repeated_request_makes_one_checkpoint(chat: Chat) -> None:
     chat.set("hp", 50)
 
     first, again = (post_checkpoint(chat, {"idempotency_key": "k"}) for _ in range(2))

@@ -28,7 +28,7 @@ from tests.support.chat import Chat, Values, furnish
 
 
 def story(client: httpx.Client) -> Chat:
-    """Eleven revisions: furnished, then two messages that change all of it."""
+    """Make eleven revisions: a furnished chat, then two messages that change all of it."""
     chat = furnish(client)
     for number in (1, 2):
         chat.set("hp", 50 - 5 * number, f"m{number}")
@@ -38,7 +38,7 @@ def story(client: httpx.Client) -> Chat:
 
 
 def recap_of(checkpoint: Any) -> Any:
-    """What a checkpoint says of the series `recap`: current, versions, its count of scenes."""
+    """Return the series `recap` in a checkpoint: current, versions, its count of scenes."""
     found = checkpoint["state"]["series"]["recap"]
     assert set(found) == {"currentVersion", "versions", "meta"}
     assert "content" not in found["meta"]
@@ -76,7 +76,7 @@ def test_a_checkpoint_captures_everything(client: httpx.Client) -> None:
     assert get_checkpoint(chat) == record
 
 
-def test_a_checkpoint_as_of_a_message_captures_what_was_then(client: httpx.Client) -> None:
+def test_a_checkpoint_as_of_a_message_captures_the_state_as_of_it(client: httpx.Client) -> None:
     chat = story(client)
     sword = chat.instance("sword")
     sword.set("late", 1)
@@ -93,7 +93,7 @@ def test_a_checkpoint_as_of_a_message_captures_what_was_then(client: httpx.Clien
     )
 
 
-def test_nothing_is_filtered(chat: Chat) -> None:
+def test_a_checkpoint_captures_every_key(chat: Chat) -> None:
     keys = ["Ann", "_registry_character", "__index_all", "__operation_queue", "__proto__", "a/b"]
     lorebook = chat.instance("lorebook")
     for key in keys:
@@ -111,7 +111,7 @@ def test_an_empty_chat_has_a_checkpoint_too(chat: Chat) -> None:
     assert (found["rows"], found["state"]["series"], found["revision"]) == (rows(), {}, 1)
 
 
-def test_what_is_dormant_is_not_counted(client: httpx.Client) -> None:
+def test_dormant_changes_are_not_counted(client: httpx.Client) -> None:
     chat = story(client)
     chat.reconcile("m1")
 
@@ -128,7 +128,7 @@ def test_the_chosen_version_is_the_current_one(client: httpx.Client) -> None:
     assert recap_of(make_checkpoint(chat)) == (2, [1, 2, 3], 1)
 
 
-def test_a_checkpoint_takes_no_revision_and_is_in_no_log(client: httpx.Client) -> None:
+def test_a_checkpoint_makes_no_revision_and_is_not_in_the_log(client: httpx.Client) -> None:
     chat = story(client)
     history = chat.history()
 
@@ -173,10 +173,10 @@ def test_the_digest_covers_every_part(client: httpx.Client, part: str) -> None:
     assert make_checkpoint(chat, "after")["digest"] != before
 
 
-# What is expected.
+# Expected keys.
 
 
-def test_what_is_missing_is_a_warning_and_no_refusal(client: httpx.Client) -> None:
+def test_a_missing_expected_key_is_a_warning_and_no_refusal(client: httpx.Client) -> None:
     chat = story(client)
     expect = {"series": ["recap", "no series"], "keys": ["hp", "no key"], "messageCount": 2}
 
@@ -188,7 +188,7 @@ def test_what_is_missing_is_a_warning_and_no_refusal(client: httpx.Client) -> No
         assert len([each for each in found["warnings"] if name in each]) == 1
 
 
-def test_what_was_missing_as_of_the_message_is_a_warning(chat: Chat) -> None:
+def test_an_expected_key_missing_as_of_the_message_is_a_warning(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.set("mp", 1, "m2")
     chat.add_version("recap", "Once", "m2")
@@ -203,7 +203,7 @@ def test_what_was_missing_as_of_the_message_is_a_warning(chat: Chat) -> None:
 # Names, lists, deleting.
 
 
-def test_a_checkpoint_without_a_name_is_counted(chat: Chat) -> None:
+def test_a_checkpoint_without_a_name_is_named_by_a_number(chat: Chat) -> None:
     chat.set("hp", 50)
 
     def name() -> Any:
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_deleted(chat: Chat) -> None:
     assert statuses(chat) == [("other", "ready")]
     again = send_checkpoint(chat, "DELETE")
     assert refused(again) == (404, "checkpoint_not_found", {})
-    # Its name is free.
+    # The name is free again.
     assert make_checkpoint(chat)["revision"] == 1
 
 
@@ -270,7 +270,7 @@ def test_a_name_may_be_any_text(chat: Chat, name: str) -> None:
     assert validate(chat, name) == VALID
 
 
-def test_checkpoints_follow_a_rename_and_go_with_a_purge(chat: Chat) -> None:
+def test_checkpoints_follow_a_rename_and_a_purge_deletes_them(chat: Chat) -> None:
     chat.set("hp", 50)
     made = make_checkpoint(chat)
     renamed = chat.rename("renamed")
@@ -282,7 +282,7 @@ def test_checkpoints_follow_a_rename_and_go_with_a_purge(chat: Chat) -> None:
     assert refused(send_checkpoint(renamed, "GET"))[:2] == (404, "checkpoint_not_found")
 
 
-def test_checkpoints_are_there_after_a_restart(tmp_path: Path, own_database: str) -> None:
+def test_checkpoints_are_kept_across_a_restart(tmp_path: Path, own_database: str) -> None:
     with running_server(tmp_path, database=own_database) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -297,7 +297,7 @@ def test_checkpoints_are_there_after_a_restart(tmp_path: Path, own_database: str
         assert validate(chat) == VALID
 
 
-# Folding the log.
+# Compaction.
 
 
 def compact(client: httpx.Client) -> int:
@@ -323,7 +323,7 @@ def test_the_log_is_not_folded_past_a_checkpoint(values: Values) -> None:
     assert compact(values.client) == 6
 
 
-def test_a_checkpoint_of_a_message_outlives_a_fold(values: Values) -> None:
+def test_a_checkpoint_of_a_message_stays_valid_after_compaction(values: Values) -> None:
     values.set("hp", 50)
     for number in (1, 2, 3):
         values.set("hp", 50 - 5 * number, f"m{number}")
@@ -332,7 +332,7 @@ def test_a_checkpoint_of_a_message_outlives_a_fold(values: Values) -> None:
 
     assert compact(values.client) <= 5
 
-    # What m2 and m3 did must not be folded into what was there as of m1.
+    # The changes at m2 and m3 must not be folded into the state as of m1.
     assert validate(values.chat) == VALID
     assert restore_checkpoint(values.chat).json()["changed"] == 1
     assert values.data() == {"hp": 45}

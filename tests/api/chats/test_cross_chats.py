@@ -14,7 +14,7 @@ from tests.support.answers import refusal
 from tests.support.chat import Chat, furnish
 from valuetracker.errors import ExtensionNotRegistered, MethodNotAllowed
 
-# Each read across extensions is the same read at home.
+# Each read across extensions, which must equal the read within the extension.
 READS = [
     "",
     "/chat",
@@ -33,13 +33,13 @@ READS = [
 
 @pytest.fixture
 def reader(shared_server: RunningServer) -> Iterator[httpx.Client]:
-    """Somebody who names no extension of their own."""
+    """A client that names no extension of its own."""
     with shared_server.client() as client:
         yield client
 
 
-def tell(client: httpx.Client) -> Chat:
-    """A chat with all there can be, renamed, at revision 8."""
+def write_story(client: httpx.Client) -> Chat:
+    """Make a chat with everything a chat can have, renamed, at revision 8."""
     Chat(client, "an old id").open()
     Chat(client, "an old id").rename("chat")
     chat = Chat(client, "chat")
@@ -55,7 +55,7 @@ def tell(client: httpx.Client) -> Chat:
 def test_the_reads_are_those_of_the_other_extension(
     client: httpx.Client, reader: httpx.Client, extension_id: str, path: str
 ) -> None:
-    tell(client)
+    write_story(client)
 
     answer = reader.get(f"/cross-extension/chats/{extension_id}{path}")
 
@@ -69,7 +69,7 @@ def test_the_reads_are_those_of_the_other_extension(
 def test_the_past_can_be_read(
     client: httpx.Client, reader: httpx.Client, extension_id: str, path: str, at: str
 ) -> None:
-    tell(client)
+    write_story(client)
 
     answer = reader.get(f"/cross-extension/chats/{extension_id}{path}", params={"at": at})
 
@@ -80,7 +80,7 @@ def test_the_past_can_be_read(
 def test_the_state_as_of_a_message_can_be_read(
     client: httpx.Client, reader: httpx.Client, extension_id: str
 ) -> None:
-    tell(client)
+    write_story(client)
     path = f"/cross-extension/chats/{extension_id}/chat/state"
 
     state = reader.get(path, params={"at": "message:m1"})
@@ -91,7 +91,7 @@ def test_the_state_as_of_a_message_can_be_read(
     assert refused(unknown) == (404, "message_not_found", {})
 
 
-def test_nothing_is_made_by_reading(
+def test_reads_create_nothing(
     client: httpx.Client, reader: httpx.Client, extension_id: str
 ) -> None:
     for path in READS:
@@ -100,10 +100,10 @@ def test_nothing_is_made_by_reading(
     assert (client.get("/chats").json(), head(client)) == ([], 0)
 
 
-def test_they_see_what_is_written_and_flipped_meanwhile(
+def test_reads_show_what_is_written_and_flipped_meanwhile(
     client: httpx.Client, reader: httpx.Client, extension_id: str
 ) -> None:
-    chat = tell(client)
+    chat = write_story(client)
     path = f"/cross-extension/chats/{extension_id}/chat/data"
     before = reader.get(path)
 
@@ -138,7 +138,7 @@ WRITES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES)
-def test_no_verb_writes(
+def test_every_writing_method_is_refused(
     client: httpx.Client,
     reader: httpx.Client,
     extension_id: str,
@@ -146,7 +146,7 @@ def test_no_verb_writes(
     path: str,
     body: Any,
 ) -> None:
-    chat = tell(client)
+    chat = write_story(client)
 
     answer = reader.request(method, f"/cross-extension/chats/{extension_id}{path}", json=body)
 
@@ -165,7 +165,7 @@ def test_an_unknown_extension_is_not_found(reader: httpx.Client, path: str) -> N
 def test_a_chat_of_one_extension_is_unknown_to_another(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
-    tell(client)
+    write_story(client)
     shared_server.register(f"{extension_id}-other")
 
     with shared_server.client(f"{extension_id}-other") as other:

@@ -1,5 +1,5 @@
 """
-The golden rules of chat metadata, as far as they are the server's to keep.
+The golden rules of chat metadata, as far as the server can keep them.
 
 1. Fetch metadata once per chat session. 2. Save every time you mutate. 3. Cache the
 reference. 4. Don't store references across chat changes. 5. Use idempotency markers.
@@ -24,7 +24,7 @@ def registry(**nodes: Any) -> dict[str, Any]:
     return {"promptRegistry": {"nodes": nodes, "imageToPromptId": {}, "rootPromptIds": [*nodes]}}
 
 
-def test_rule_1_one_fetch_per_chat_session_brings_all_there_is(client: httpx.Client) -> None:
+def test_rule_1_one_fetch_per_chat_session_returns_the_whole_state(client: httpx.Client) -> None:
     furnish(client)
 
     body = Chat(client, "chat").open(defaults=registry())
@@ -35,7 +35,7 @@ def test_rule_1_one_fetch_per_chat_session_brings_all_there_is(client: httpx.Cli
     ]
     assert body["series"] == {"recap": {"currentVersion": 1, "count": 1}}
     assert body["processed"] == {"seen": 1}
-    # Nothing else would have to be asked for: each part is what its own route says.
+    # No other request is needed: each part equals the answer of its own route.
     assert body["data"] == client.get("/chats/chat/data").json()
     assert body["instances"] == [client.get("/instances/sword").json()]
 
@@ -92,7 +92,7 @@ def test_rule_2_a_save_that_fails_half_way_saves_nothing(chat: Chat) -> None:
     assert (chat.data(), head(chat.client)) == ({"hp": "text"}, 1)
 
 
-def test_rule_3_what_was_fetched_stays_good_until_something_changes(chat: Chat) -> None:
+def test_rule_3_a_fetched_answer_stays_valid_until_something_changes(chat: Chat) -> None:
     session = chat.session()
     chat.set("hp", 50, x_session=session)
     seen = chat.etag()
@@ -104,7 +104,7 @@ def test_rule_3_what_was_fetched_stays_good_until_something_changes(chat: Chat) 
     assert outcome(chat.send("GET", "/data", if_none_match=seen)) == (200, {"hp": 9})
 
 
-def test_rule_3_a_cache_is_told_what_others_changed(chat: Chat) -> None:
+def test_rule_3_the_feed_tells_a_cache_what_others_changed(chat: Chat) -> None:
     body = chat.open()
     chat.set("hp", 50)
     chat.set("hp", 45, "m1")
@@ -134,7 +134,7 @@ def test_rule_4_a_reference_kept_across_a_chat_change_writes_nothing(
     assert (old.data(), new.data(), head(client)) == ({}, {}, 2)
 
 
-def test_rule_4_what_belongs_to_one_chat_is_never_saved_to_another(client: httpx.Client) -> None:
+def test_rule_4_a_value_of_one_chat_is_never_saved_to_another(client: httpx.Client) -> None:
     chat = furnish(client)
     other = Chat(client, "other")
     session = other.session()
@@ -174,7 +174,7 @@ def test_rule_5_an_insertion_that_is_repeated_happens_once(chat: Chat) -> None:
     assert head(chat.client) == 1
 
 
-def test_rule_5_what_is_already_inserted_is_known(chat: Chat) -> None:
+def test_rule_5_an_id_that_was_inserted_before_is_known(chat: Chat) -> None:
     assert chat.claim("inserted", "abc123 cat.png") == {"new": ["abc123 cat.png"], "seen": []}
     assert chat.claim("inserted", "abc123 cat.png") == {"new": [], "seen": ["abc123 cat.png"]}
 
@@ -186,7 +186,7 @@ def test_rule_6_reconciling_after_an_insertion_finds_nothing_to_do(chat: Chat) -
     assert chat.reconcile("m1") == reconciled(1)
 
 
-def test_rule_6_reconciling_restores_what_was_lost(chat: Chat) -> None:
+def test_rule_6_reconciling_restores_lost_values(chat: Chat) -> None:
     chat.set("images", ["cat.png"], "m1")
     chat.claim("inserted", "cat.png", message="m1")
     chat.reconcile()
@@ -198,7 +198,7 @@ def test_rule_6_reconciling_restores_what_was_lost(chat: Chat) -> None:
     assert chat.processed("inserted") == {"ids": ["cat.png"]}
 
 
-def test_rule_6_a_message_that_was_modified_is_told(chat: Chat) -> None:
+def test_rule_6_a_modified_message_is_reported(chat: Chat) -> None:
     chat.set("images", ["cat.png"], "m1")
     chat.reconcile({"messageId": "m1", "hash": "as detected"})
 

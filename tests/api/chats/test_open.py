@@ -1,4 +1,4 @@
-"""Opening a chat: the one load of a session, and the lazy creation of chats."""
+"""Opening a chat: one request loads it, and creates it on first use."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.chat import Chat, chat_record, chat_state, furnish
 
 
 def opened(body: Any) -> Any:
-    """What an open answered, without its session, which must be there."""
+    """Open a chat; return the answer without its session, which must be present."""
     session = body.pop("session")
     assert isinstance(session, str)
     assert session
     return body
 
 
-def test_a_first_open_makes_the_chat(client: httpx.Client) -> None:
+def test_a_first_open_creates_the_chat(client: httpx.Client) -> None:
     answer = client.post("/chats/chat/open", json={"client": "tab"})
 
     assert answer.headers["x-revision"] == "1"
@@ -30,7 +30,7 @@ def test_a_first_open_makes_the_chat(client: httpx.Client) -> None:
     assert outcome(client.get("/chats/chat")) == (200, chat_record("chat", 1))
 
 
-def test_another_open_makes_nothing_and_takes_no_revision(chat: Chat) -> None:
+def test_another_open_creates_nothing_and_makes_no_revision(chat: Chat) -> None:
     chat.set("hp", 50)
 
     answer = chat.send("POST", "/open", {"client": "tab"})
@@ -40,7 +40,7 @@ def test_another_open_makes_nothing_and_takes_no_revision(chat: Chat) -> None:
     assert head(chat.client) == 1
 
 
-def test_one_load_brings_everything(client: httpx.Client) -> None:
+def test_one_open_returns_everything(client: httpx.Client) -> None:
     chat = furnish(client)
 
     body = opened(chat.open())
@@ -79,7 +79,7 @@ def test_defaults_set_only_absent_keys(chat: Chat) -> None:
     assert (body["created"], body["revision"], head(chat.client)) == (False, 3, 3)
 
 
-def test_defaults_that_are_all_there_take_no_revision(chat: Chat) -> None:
+def test_defaults_for_keys_that_all_exist_make_no_revision(chat: Chat) -> None:
     chat.set("hp", 45)
 
     body = chat.open(defaults={"hp": 50})
@@ -87,7 +87,7 @@ def test_defaults_that_are_all_there_take_no_revision(chat: Chat) -> None:
     assert (body["data"], head(chat.client)) == ({"hp": 45}, 1)
 
 
-def test_defaults_are_the_chats_own_values(chat: Chat) -> None:
+def test_defaults_are_set_in_the_chats_own_data(chat: Chat) -> None:
     sword = chat.instance("sword")
     sword.set("hp", 7)
 
@@ -97,7 +97,7 @@ def test_defaults_are_the_chats_own_values(chat: Chat) -> None:
     assert body["instances"][0]["data"] == {"hp": 7}
 
 
-def test_a_default_does_not_come_back_to_a_key_that_has_a_value_meanwhile(chat: Chat) -> None:
+def test_a_default_does_not_replace_a_value_set_meanwhile(chat: Chat) -> None:
     chat.open(defaults={"hp": 50})
     chat.set("hp", 45)
 
@@ -123,14 +123,14 @@ def test_a_tab_that_opens_the_same_chat_again_has_a_new_session(chat: Chat) -> N
     assert chat.set("hp", 2, x_session=second) == 2
 
 
-def test_two_tabs_stay_side_by_side(chat: Chat) -> None:
+def test_two_tabs_have_sessions_at_the_same_time(chat: Chat) -> None:
     first, second = chat.session("tab 1"), chat.session("tab 2")
 
     assert chat.set("hp", 1, x_session=first) == 2
     assert chat.set("hp", 2, x_session=second) == 3
 
 
-def test_an_archived_chat_comes_back_as_it_was(client: httpx.Client) -> None:
+def test_opening_an_archived_chat_brings_it_back_unchanged(client: httpx.Client) -> None:
     chat = furnish(client)
     chat.archive()
     assert outcome(client.get("/chats")) == (200, [])
@@ -144,7 +144,7 @@ def test_an_archived_chat_comes_back_as_it_was(client: httpx.Client) -> None:
     assert chat.set("hp", 1) == head(client)
 
 
-def test_a_fresh_open_of_an_alias_makes_a_new_chat(chat: Chat) -> None:
+def test_a_fresh_open_of_a_former_id_creates_a_new_chat(chat: Chat) -> None:
     chat.set("hp", 50)
     renamed = chat.rename("renamed")
 
@@ -158,7 +158,7 @@ def test_a_fresh_open_of_an_alias_makes_a_new_chat(chat: Chat) -> None:
     assert listed == ["renamed", "chat"]
 
 
-def test_an_open_of_an_alias_opens_the_chat_it_stands_for(chat: Chat) -> None:
+def test_an_open_of_a_former_id_opens_the_renamed_chat(chat: Chat) -> None:
     chat.set("hp", 50)
     chat.rename("renamed")
 
@@ -189,7 +189,7 @@ def test_an_open_that_is_repeated_has_the_same_session(chat: Chat) -> None:
     assert chat.set("hp", 1, x_session=first.json()["session"]) == 2
 
 
-def test_of_many_who_open_at_once_one_makes_the_chat(
+def test_of_many_opens_at_once_one_creates_the_chat(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     def open_it(number: int) -> Any:
@@ -206,7 +206,7 @@ def test_of_many_who_open_at_once_one_makes_the_chat(
     assert head(client) == 1
 
 
-def test_chats_are_listed_in_the_order_in_which_they_came(client: httpx.Client) -> None:
+def test_chats_are_listed_in_the_order_of_their_creation(client: httpx.Client) -> None:
     Chat(client, "b").open()
     Chat(client, "a").set("hp", 1)
     Chat(client, "c").instance("sword")
@@ -231,7 +231,7 @@ UNKNOWN_READS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "body"), UNKNOWN_READS)
-def test_reads_of_an_unknown_chat_are_empty_and_make_nothing(
+def test_reads_of_an_unknown_chat_are_empty_and_create_nothing(
     chat: Chat, path: str, body: Any
 ) -> None:
     assert outcome(chat.send("GET", path)) == (200, body)
@@ -253,7 +253,7 @@ CREATING: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CREATING)
-def test_a_first_write_makes_the_chat_in_its_own_revision(
+def test_a_first_write_creates_the_chat_in_the_same_revision(
     chat: Chat, method: str, path: str, body: Any
 ) -> None:
     answer = chat.send(method, path, body)
@@ -273,7 +273,9 @@ def test_a_first_write_makes_the_chat_in_its_own_revision(
         ("DELETE", "?purge=true", None),
     ],
 )
-def test_what_needs_a_chat_does_not_make_one(chat: Chat, method: str, path: str, body: Any) -> None:
+def test_a_route_that_needs_an_existing_chat_does_not_create_one(
+    chat: Chat, method: str, path: str, body: Any
+) -> None:
     assert refused(chat.send(method, path, body)) == (404, "chat_not_found", {})
     assert outcome(chat.client.get("/chats")) == (200, [])
 

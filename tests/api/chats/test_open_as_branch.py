@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.points import heir, heir_of, origin
+from tests.api.chats.points import copied_instance, origin, values_in
 from tests.api.chats.queue import Queue
 from tests.model.values_model import done, head, refused
 from tests.support.chat import (
@@ -21,21 +21,21 @@ from tests.support.chat import (
 
 
 def open_branch(parent: Chat, chat_id: str = "branch", **body: Any) -> Any:
-    """What the open answered, which must have taken over without a word; no session."""
+    """Open a chat as a branch without a warning; return the answer without its session."""
     found = Chat(parent.client, chat_id).open(parent=parent.chat_id, **body)
     assert isinstance(found.pop("session"), str)
     assert found["warnings"] == []
     return found
 
 
-def tell(values: Values) -> None:
-    """50 at first; 45, 40 and 35 after the messages."""
+def write_story(values: Values) -> None:
+    """Set 50 at first; 45, 40 and 35 at the messages."""
     values.set("hp", 50)
     for number in (1, 2, 3):
         values.set("hp", 50 - 5 * number, f"m{number}")
 
 
-def test_one_load_brings_all_that_the_parent_had(client: httpx.Client) -> None:
+def test_one_open_returns_everything_the_parent_had(client: httpx.Client) -> None:
     chat = furnish(client)
     sword = chat.instance("sword")
     chat.set("hp", 45, "m1")
@@ -54,7 +54,7 @@ def test_one_load_brings_all_that_the_parent_had(client: httpx.Client) -> None:
         parent="chat",
         origin=origin(messageId="m1"),
         data={"hp": 45},
-        instances=[{"instance": heir(new, "sword"), "data": {"hp": 6}}],
+        instances=[{"instance": copied_instance(new, "sword"), "data": {"hp": 6}}],
         series={"recap": {"currentVersion": 1, "count": 1}},
         processed={"seen": 1},
     )
@@ -63,28 +63,30 @@ def test_one_load_brings_all_that_the_parent_had(client: httpx.Client) -> None:
     assert head(client) == 11
 
 
-def test_it_begins_as_of_the_message(values: Values) -> None:
-    tell(values)
+def test_the_branch_begins_as_of_the_message(values: Values) -> None:
+    write_story(values)
 
     for number, hp in ((1, 45), (2, 40), (3, 35)):
         chat_id = f"branch {number}"
         open_branch(values.chat, chat_id, messageId=f"m{number}")
-        branch = heir_of(values, Chat(values.client, chat_id))
+        branch = values_in(values, Chat(values.client, chat_id))
         assert branch.data() == {"hp": hp}
     assert values.data() == {"hp": 35}
 
 
-def test_without_a_message_it_begins_as_the_parent_is(values: Values) -> None:
-    tell(values)
+def test_without_a_message_the_branch_begins_with_the_present_state_of_the_parent(
+    values: Values,
+) -> None:
+    write_story(values)
 
     found = open_branch(values.chat)
 
     assert (found["parent"], found["origin"]) == ("chat", origin())
-    assert heir_of(values, Chat(values.client, "branch")).data() == {"hp": 35}
+    assert values_in(values, Chat(values.client, "branch")).data() == {"hp": 35}
 
 
 def test_an_unknown_message_is_a_warning_and_the_present_state(values: Values) -> None:
-    tell(values)
+    write_story(values)
     branch = Chat(values.client, "branch")
 
     found = branch.open(parent="chat", messageId="nobody knows")
@@ -92,18 +94,18 @@ def test_an_unknown_message_is_a_warning_and_the_present_state(values: Values) -
     assert len(found["warnings"]) == 1
     assert "nobody knows" in found["warnings"][0]
     assert (found["created"], found["parent"], found["origin"]) == (True, "chat", origin())
-    assert heir_of(values, branch).data() == {"hp": 35}
+    assert values_in(values, branch).data() == {"hp": 35}
 
 
 def test_a_hidden_message_is_a_warning_and_the_present_state(values: Values) -> None:
-    tell(values)
+    write_story(values)
     values.chat.reconcile("m1")
     branch = Chat(values.client, "branch")
 
     found = branch.open(parent="chat", messageId="m2")
 
     assert len(found["warnings"]) == 1
-    assert heir_of(values, branch).data() == {"hp": 45}
+    assert values_in(values, branch).data() == {"hp": 45}
 
 
 @pytest.mark.parametrize("gone", ["unknown", "purged"])
@@ -121,7 +123,7 @@ def test_an_unknown_parent_is_a_warning_and_an_empty_chat(chat: Chat, gone: str)
     assert (found["parent"], found["origin"]) == (None, None)
 
 
-def test_a_second_open_is_no_branch(chat: Chat) -> None:
+def test_a_second_open_makes_no_branch(chat: Chat) -> None:
     chat.set("hp", 50, "m1")
     branch = Chat(chat.client, "branch")
     branch.open()
@@ -146,7 +148,7 @@ def test_a_second_open_of_a_branch_takes_nothing_over_again(chat: Chat) -> None:
     assert (found["parent"], found["origin"]) == ("chat", origin(messageId="m1"))
 
 
-def test_defaults_are_set_where_nothing_was_taken_over(chat: Chat) -> None:
+def test_defaults_are_set_for_keys_that_were_not_taken_over(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.set("mp", 1, "m2")
 
@@ -155,7 +157,7 @@ def test_defaults_are_set_where_nothing_was_taken_over(chat: Chat) -> None:
     assert (found["data"], found["revision"], head(chat.client)) == ({"hp": 45, "mp": 9}, 3, 3)
 
 
-def test_a_default_is_the_base_of_a_key_whose_message_goes(chat: Chat) -> None:
+def test_a_default_stays_when_the_messages_are_deleted(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     branch = Chat(chat.client, "branch")
     open_branch(chat, defaults={"mp": 9})
@@ -185,7 +187,7 @@ def test_a_fresh_open_of_a_former_id_can_be_a_branch(chat: Chat) -> None:
     assert (found["parent"], renamed.data()) == ("renamed", {"hp": 45})
 
 
-def test_an_archived_parent_can_be_taken_over(chat: Chat) -> None:
+def test_a_branch_of_an_archived_parent_can_be_opened(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.archive()
 
@@ -199,7 +201,7 @@ def test_a_chat_is_not_its_own_parent(chat: Chat) -> None:
     assert (len(found["warnings"]), found["parent"], found["data"]) == (1, None, {})
 
 
-def test_an_open_that_is_repeated_branches_once(chat: Chat) -> None:
+def test_a_repeated_open_branches_once(chat: Chat) -> None:
     chat.set("hp", 45, "m1")
     chat.instance("sword")
     branch = Chat(chat.client, "branch")
@@ -222,10 +224,10 @@ def test_the_session_is_that_of_the_branch(chat: Chat) -> None:
     assert refused(answer)[:2] == (409, "chat_mismatch")
 
 
-def test_both_sides_go_on_alone(values: Values) -> None:
-    tell(values)
+def test_parent_and_branch_change_separately(values: Values) -> None:
+    write_story(values)
     open_branch(values.chat, messageId="m2")
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
     now = head(values.client)
 
     changed = [branch.difference("hp", before=40, after=45)]
@@ -238,10 +240,10 @@ def test_both_sides_go_on_alone(values: Values) -> None:
     assert (values.data(), branch.data()) == ({"hp": 50}, {"hp": 40})
 
 
-def test_the_history_of_the_branch_is_one_change_a_row(values: Values) -> None:
-    tell(values)
+def test_the_history_of_the_branch_has_one_change_per_key(values: Values) -> None:
+    write_story(values)
     open_branch(values.chat, messageId="m1")
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
     now = head(values.client)
 
     items = branch.history(key="hp")
@@ -255,9 +257,9 @@ def test_the_history_of_the_branch_is_one_change_a_row(values: Values) -> None:
 
 
 def test_as_of_a_message_of_the_parent_the_branch_has_its_instances(values: Values) -> None:
-    tell(values)
+    write_story(values)
     open_branch(values.chat)
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
 
     state = branch.chat.as_of("m1")
 
@@ -269,14 +271,14 @@ def test_as_of_a_message_of_the_parent_the_branch_has_its_instances(values: Valu
 
 
 def test_a_branch_of_a_branch_below_the_first_point_has_all_values(values: Values) -> None:
-    tell(values)
+    write_story(values)
     open_branch(values.chat)
-    branch = heir_of(values, Chat(values.client, "branch"))
+    branch = values_in(values, Chat(values.client, "branch"))
 
     found = open_branch(branch.chat, "deeper", messageId="m1")
 
     assert (found["parent"], found["origin"]) == ("branch", origin("branch", messageId="m1"))
-    assert heir_of(branch, Chat(values.client, "deeper")).data() == {"hp": 45}
+    assert values_in(branch, Chat(values.client, "deeper")).data() == {"hp": 45}
 
 
 # With the queue.

@@ -1,4 +1,4 @@
-"""Operations that are claimed for a while, and those that are cleaned up by their age."""
+"""Operations claimed with a lease, and operations cleaned up by their age."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEEK = 7 * 24 * 60 * 60 * 1000
 
 
 def lapsed(queue: Queue, id: str = "a") -> str:
-    """Claim what is there, for no time, and wait until that is over; the old token."""
+    """Claim an operation with the shortest lease, wait until it has ended, and return the token."""
     claimed = queue.claim(SHORT)
     assert claimed["id"] == id
     wait_for(lambda: queue.get(id)["status"] == "pending")
@@ -27,7 +27,7 @@ def lapsed(queue: Queue, id: str = "a") -> str:
 # Claiming.
 
 
-def test_a_claim_brings_the_operation_and_a_token(queue: Queue) -> None:
+def test_a_claim_returns_the_operation_and_a_token(queue: Queue) -> None:
     queue.add("a", data={"x": 1}, priority=2)
 
     answer = queue.post_claim()
@@ -53,7 +53,9 @@ def test_the_highest_priority_comes_first_then_the_oldest(queue: Queue) -> None:
     assert queue.claim() is None
 
 
-def test_the_oldest_is_the_one_made_first_whatever_was_touched(queue: Queue) -> None:
+def test_the_oldest_operation_is_the_one_created_first_whatever_was_changed_since(
+    queue: Queue,
+) -> None:
     for id in ("a", "b"):
         queue.add(id)
     queue.patch("a", stage="touched")
@@ -64,7 +66,7 @@ def test_the_oldest_is_the_one_made_first_whatever_was_touched(queue: Queue) -> 
 
 
 @pytest.mark.parametrize("status", ["in_progress", "retrying", *ENDED])
-def test_only_what_is_pending_is_claimed(queue: Queue, status: str) -> None:
+def test_only_pending_operations_are_claimed(queue: Queue, status: str) -> None:
     queue.add("a", status)
 
     answer = queue.post_claim()
@@ -73,7 +75,7 @@ def test_only_what_is_pending_is_claimed(queue: Queue, status: str) -> None:
     assert queue.get("a") == operation("a", status)
 
 
-def test_of_many_who_claim_at_once_each_has_another(
+def test_of_many_claims_at_once_each_gets_another_operation(
     queue: Queue, extension_id: str, shared_server: RunningServer
 ) -> None:
     for number in range(8):
@@ -94,7 +96,7 @@ def test_of_many_who_claim_at_once_each_has_another(
 # Tokens.
 
 
-def test_who_has_the_claim_moves_and_ends_it(queue: Queue) -> None:
+def test_the_claimant_moves_and_ends_the_operation(queue: Queue) -> None:
     queue.add("a")
     token = queue.claim()["claim"]
 
@@ -130,7 +132,7 @@ def test_a_stale_token_moves_and_ends_nothing(queue: Queue, verb: str, token: st
 
 
 @pytest.mark.parametrize("verb", ["complete", "fail"])
-def test_a_token_for_what_is_not_claimed_is_stale(queue: Queue, verb: str) -> None:
+def test_a_token_for_an_operation_that_is_not_claimed_is_stale(queue: Queue, verb: str) -> None:
     queue.add("a")
 
     assert refused(queue.end("a", verb, claim="made up"))[:2] == (409, "stale_claim")
@@ -147,7 +149,7 @@ def test_without_a_token_nothing_is_checked(queue: Queue) -> None:
     assert queue.end("b", "fail").json()["status"] == "failed"
 
 
-def test_cancelling_asks_for_no_token(queue: Queue) -> None:
+def test_cancelling_needs_no_token(queue: Queue) -> None:
     queue.add("a")
     queue.claim()
 
@@ -179,7 +181,7 @@ def test_a_lease_that_runs_out_returns_the_operation(queue: Queue) -> None:
     assert queue.counts() == {"pending": 1, "inProgress": 0, "retrying": 0}
 
 
-def test_a_lapsed_claim_is_stale_and_another_has_it(queue: Queue) -> None:
+def test_the_token_of_a_lapsed_claim_is_stale_once_another_has_claimed(queue: Queue) -> None:
     queue.add("a")
     old = lapsed(queue)
     assert refused(queue.end("a", claim=old))[:2] == (409, "stale_claim")
@@ -193,7 +195,7 @@ def test_a_lapsed_claim_is_stale_and_another_has_it(queue: Queue) -> None:
     assert queue.end("a", claim=new["claim"]).json()["status"] == "completed"
 
 
-def test_a_lapsed_operation_keeps_its_place_in_the_queue(queue: Queue) -> None:
+def test_a_lapsed_operation_keeps_its_position_in_the_queue(queue: Queue) -> None:
     queue.add("a")
     lapsed(queue)
     queue.add("b")
@@ -201,7 +203,7 @@ def test_a_lapsed_operation_keeps_its_place_in_the_queue(queue: Queue) -> None:
     assert [queue.claim()["id"], queue.claim()["id"]] == ["a", "b"]
 
 
-def test_what_has_ended_does_not_lapse(queue: Queue) -> None:
+def test_an_ended_operation_does_not_lapse(queue: Queue) -> None:
     queue.add("a")
     queue.add("b")
     token = queue.claim(LONG)["claim"]
@@ -231,7 +233,7 @@ def test_a_malformed_lease_claims_nothing(queue: Queue, lease: Any) -> None:
 # Cleaning up.
 
 
-def test_no_age_removes_all_that_is_active(queue: Queue) -> None:
+def test_an_age_of_zero_removes_all_active_operations(queue: Queue) -> None:
     for status in [*ACTIVE, *ENDED]:
         queue.add(status, status)
 
@@ -241,7 +243,7 @@ def test_no_age_removes_all_that_is_active(queue: Queue) -> None:
     assert queue.clean_up(maxAgeMs=0) == {"removedCount": 0, "ids": []}
 
 
-def test_by_default_a_day_may_pass(queue: Queue) -> None:
+def test_the_default_age_is_a_day(queue: Queue) -> None:
     queue.add("a")
 
     assert queue.clean_up() == {"removedCount": 0, "ids": []}
@@ -249,7 +251,7 @@ def test_by_default_a_day_may_pass(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("touch", ["stage", "claim", "status"])
-def test_age_is_counted_from_the_last_touch(
+def test_the_age_counts_from_the_last_change(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, touch: str
 ) -> None:
     with monkeypatch.context() as past:
@@ -267,7 +269,9 @@ def test_age_is_counted_from_the_last_touch(
     assert queue.ids() == ["touched"]
 
 
-def test_what_ended_a_day_ago_goes_uncounted(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_that_ended_a_day_ago_are_removed_but_not_counted(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as past:
         at_time(past, "2020-01-01T00:00:00.000Z")
         for status in ENDED:

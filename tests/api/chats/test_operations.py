@@ -1,4 +1,4 @@
-"""Operations: work that waits, is being done, or has ended; beside the log, never in it."""
+"""Operations: work that waits, is being done, or has ended; it is never in the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.model.values_model import done, head, outcome, refused
 from tests.support.chat import NO_OPERATIONS, Chat, furnish
 
 
-def test_an_operation_is_made_and_read(queue: Queue) -> None:
+def test_an_operation_is_created_and_read(queue: Queue) -> None:
     body = {"id": "a", "type": "merge", "data": {"b": None, "a": [1]}, "priority": 7}
 
     answer = queue.post(body)
@@ -43,7 +43,7 @@ def test_an_existing_id_is_refused(queue: Queue) -> None:
     assert queue.listed() == [operation("a", "completed")]
 
 
-def test_a_first_operation_makes_the_chat(chat: Chat) -> None:
+def test_a_first_operation_creates_the_chat(chat: Chat) -> None:
     answer = Queue(chat).post({"id": "a", "type": "recap"})
 
     assert (outcome(answer), answer.headers["x-revision"]) == ((200, operation("a")), "1")
@@ -51,7 +51,7 @@ def test_a_first_operation_makes_the_chat(chat: Chat) -> None:
     assert Queue(chat).counts() == {"pending": 1, "inProgress": 0, "retrying": 0}
 
 
-def test_what_only_looks_makes_no_chat(chat: Chat) -> None:
+def test_reads_create_no_chat(chat: Chat) -> None:
     queue = Queue(chat)
 
     assert (queue.listed(), queue.claim()) == ([], None)
@@ -70,7 +70,7 @@ def test_an_unknown_operation_is_not_found(queue: Queue) -> None:
     assert [refused(each) for each in answers] == [(404, "operation_not_found", {})] * 5
 
 
-def test_operations_are_listed_as_they_were_made(queue: Queue) -> None:
+def test_operations_are_listed_in_the_order_of_their_creation(queue: Queue) -> None:
     for id, status in [("c", "retrying"), ("a", "completed"), ("b", "pending"), ("d", "retrying")]:
         queue.add(id, status)
 
@@ -118,7 +118,7 @@ def test_any_move_from_an_active_status_is_legal(queue: Queue, before: str, afte
 
 @pytest.mark.parametrize("after", [*ACTIVE, *ENDED])
 @pytest.mark.parametrize("before", ENDED)
-def test_what_has_ended_is_left_for_nothing(queue: Queue, before: str, after: str) -> None:
+def test_an_ended_operation_cannot_be_moved(queue: Queue, before: str, after: str) -> None:
     queue.add("a", before)
 
     assert refused(queue.patch("a", status=after))[:2] == (409, "illegal_move")
@@ -126,7 +126,7 @@ def test_what_has_ended_is_left_for_nothing(queue: Queue, before: str, after: st
 
 
 @pytest.mark.parametrize("before", ENDED)
-def test_what_has_ended_is_not_touched_again(queue: Queue, before: str) -> None:
+def test_an_ended_operation_cannot_be_changed(queue: Queue, before: str) -> None:
     queue.add("a", before)
 
     answers = [queue.patch("a", data={"late": 1}), queue.patch("a", stage="late")]
@@ -172,7 +172,7 @@ def test_data_is_merged_one_level_deep(queue: Queue) -> None:
     assert list(queue.get("a")["data"]) == ["entry", "kept", "none"]
 
 
-def test_a_stage_is_set_and_taken_back(queue: Queue) -> None:
+def test_a_stage_is_set_and_removed(queue: Queue) -> None:
     queue.add("a")
 
     def stage(**body: Any) -> Any:
@@ -187,10 +187,10 @@ def test_a_stage_is_set_and_taken_back(queue: Queue) -> None:
     assert stage(stage=None) == ("retrying", None)
 
 
-# Beside the log.
+# Not in the log.
 
 
-def test_operations_take_no_revision_and_are_in_no_log(client: httpx.Client) -> None:
+def test_operations_make_no_revision_and_are_not_in_the_log(client: httpx.Client) -> None:
     chat = furnish(client)
     queue, history = Queue(chat), chat.history()
     etag = chat.etag()
@@ -219,7 +219,7 @@ def test_a_restore_and_a_reconcile_leave_operations_alone(queue: Queue) -> None:
     assert queue.ids() == ["a", "b"]
 
 
-def test_an_operation_is_no_message_of_the_story(queue: Queue) -> None:
+def test_an_operation_registers_no_message(queue: Queue) -> None:
     queue.post({"id": "a", "type": "recap"}, message="m1")
 
     seen = queue.chat.client.get("/chats/chat/state", params={"at": "message:m1"})
@@ -228,7 +228,7 @@ def test_an_operation_is_no_message_of_the_story(queue: Queue) -> None:
     assert head(queue.chat.client) == 1
 
 
-def test_each_chat_has_its_own(client: httpx.Client) -> None:
+def test_each_chat_has_its_own_operations(client: httpx.Client) -> None:
     one, two = Queue(Chat(client, "one")), Queue(Chat(client, "two"))
     one.add("a", data={"of": "one"})
     two.add("a", data={"of": "two"})
@@ -241,7 +241,7 @@ def test_each_chat_has_its_own(client: httpx.Client) -> None:
     assert one.claim() is None
 
 
-def test_operations_follow_a_rename_and_go_with_a_purge(queue: Queue) -> None:
+def test_operations_follow_a_rename_and_a_purge_deletes_them(queue: Queue) -> None:
     queue.add("a")
     renamed = queue.chat.rename("renamed")
     assert Queue(renamed).listed() == queue.listed() == [operation("a")]
@@ -252,7 +252,7 @@ def test_operations_follow_a_rename_and_go_with_a_purge(queue: Queue) -> None:
     assert renamed.open()["operations"] == NO_OPERATIONS
 
 
-def test_operations_are_there_after_a_restart(tmp_path: Path, own_database: str) -> None:
+def test_operations_are_kept_across_a_restart(tmp_path: Path, own_database: str) -> None:
     with running_server(tmp_path, database=own_database) as server:
         server.register("demo")
         with server.client("demo") as client:
@@ -271,7 +271,7 @@ def test_operations_are_there_after_a_restart(tmp_path: Path, own_database: str)
         assert outcome(other.end("b", claim=claimed["claim"]))[0] == 200
 
 
-# What every write must heed.
+# Checks of every write.
 
 WRITES: list[tuple[str, str, Any]] = [
     ("POST", "", {"id": "b", "type": "recap"}),
@@ -285,7 +285,7 @@ WRITES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES)
-def test_every_write_heeds_session_and_chat(
+def test_every_write_checks_session_and_chat(
     queue: Queue, method: str, path: str, body: Any
 ) -> None:
     chat = queue.chat
@@ -306,7 +306,7 @@ def test_every_write_heeds_session_and_chat(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES)
-def test_every_write_is_done_once(queue: Queue, method: str, path: str, body: Any) -> None:
+def test_every_repeated_write_is_done_once(queue: Queue, method: str, path: str, body: Any) -> None:
     queue.add("a")
 
     def send() -> httpx.Response:

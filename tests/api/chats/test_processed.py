@@ -1,4 +1,4 @@
-"""Processed ids: claimed once, with or without a lease, and following the story."""
+"""Processed ids: claimed once, with or without a lease; they follow the story."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import RunningServer, wait_for
 from tests.model.values_model import done, head, outcome, refused
 from tests.support.chat import Chat
 
-# Far longer than any test takes, and as short as can be.
+# Far longer than any test takes, and the shortest possible.
 LONG, SHORT = 600_000, 1
 
 
@@ -39,7 +39,7 @@ def test_ids_are_claimed_in_one_call(chat: Chat) -> None:
     assert chat.state()["processed"] == {"seen": 4}
 
 
-def test_ids_that_are_all_seen_take_no_revision(chat: Chat) -> None:
+def test_a_claim_of_known_ids_makes_no_revision(chat: Chat) -> None:
     chat.claim("seen", "a", "b")
 
     answer = chat.send("POST", "/processed/seen", {"ids": ["b", "a"]})
@@ -58,7 +58,7 @@ def test_one_id_is_marked(chat: Chat) -> None:
     assert chat.claim("seen", "a") == {"new": [], "seen": ["a"]}
 
 
-def test_an_id_is_forgotten(chat: Chat) -> None:
+def test_an_id_is_removed(chat: Chat) -> None:
     chat.claim("seen", "a", "b")
 
     answer = chat.send("DELETE", "/processed/seen/a")
@@ -70,7 +70,7 @@ def test_an_id_is_forgotten(chat: Chat) -> None:
     assert chat.processed("seen") == {"ids": ["b", "a"]}
 
 
-def test_sets_and_chats_are_apart(client: httpx.Client) -> None:
+def test_sets_and_chats_have_separate_ids(client: httpx.Client) -> None:
     one, two = Chat(client, "one"), Chat(client, "two")
     one.claim("seen", "a")
 
@@ -80,7 +80,7 @@ def test_sets_and_chats_are_apart(client: httpx.Client) -> None:
     assert one.state()["processed"] == {"seen": 1, "other": 1}
 
 
-def test_data_routes_neither_show_nor_clear_them(chat: Chat) -> None:
+def test_data_routes_neither_show_nor_clear_processed_ids(chat: Chat) -> None:
     chat.claim("seen", "a")
     assert chat.data() == {}
 
@@ -91,7 +91,7 @@ def test_data_routes_neither_show_nor_clear_them(chat: Chat) -> None:
     assert is_processed(chat, "a")
 
 
-def test_series_and_sets_of_one_name_are_apart(chat: Chat) -> None:
+def test_a_series_and_a_set_of_one_name_are_separate(chat: Chat) -> None:
     chat.add_version("same", "one")
     chat.claim("same", "1", "current")
 
@@ -100,7 +100,7 @@ def test_series_and_sets_of_one_name_are_apart(chat: Chat) -> None:
     assert chat.processed("same") == {"ids": ["1", "current"]}
 
 
-def test_of_many_who_claim_at_once_one_has_it(
+def test_of_many_claims_at_once_one_gets_the_id(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     def claim(number: int) -> Any:
@@ -118,7 +118,7 @@ def test_of_many_who_claim_at_once_one_has_it(
 # Leases.
 
 
-def test_a_leased_claim_is_not_yet_processed_and_takes_no_revision(chat: Chat) -> None:
+def test_a_leased_claim_is_not_yet_processed_and_makes_no_revision(chat: Chat) -> None:
     chat.open()
 
     answer = chat.send("POST", "/processed/seen", {"ids": ["a"], "leaseMs": LONG})
@@ -130,7 +130,7 @@ def test_a_leased_claim_is_not_yet_processed_and_takes_no_revision(chat: Chat) -
     assert (chat.state()["processed"], head(chat.client)) == ({}, 1)
 
 
-def test_a_leased_claim_is_seen_by_all_others(chat: Chat) -> None:
+def test_all_others_see_a_leased_claim(chat: Chat) -> None:
     chat.claim("seen", "a", leaseMs=LONG)
 
     assert chat.claim("seen", "a", "b", leaseMs=LONG) == {"new": ["b"], "seen": ["a"]}
@@ -155,11 +155,11 @@ def test_an_unconfirmed_claim_lapses(chat: Chat) -> None:
     again = wait_for(lambda: chat.claim("seen", "a", leaseMs=LONG)["new"])
 
     assert again == ["a"]
-    # Now it is the second claimer's.
+    # Now the second claimant has it.
     assert chat.claim("seen", "a") == {"new": [], "seen": ["a"]}
 
 
-def test_a_lapsed_claim_can_be_taken_for_good(chat: Chat) -> None:
+def test_an_id_with_a_lapsed_claim_can_be_claimed_without_a_lease(chat: Chat) -> None:
     chat.claim("seen", "a", leaseMs=SHORT)
 
     wait_for(lambda: chat.claim("seen", "a")["new"])
@@ -171,14 +171,14 @@ def test_a_confirmed_claim_does_not_lapse(chat: Chat) -> None:
     chat.claim("seen", "a", "b", leaseMs=SHORT)
     done(chat.send("PUT", "/processed/seen/a"))
 
-    # Once the other has lapsed, this one would have too.
+    # When the other claim has lapsed, this one would have lapsed, too.
     found = wait_for(lambda: chat.claim("seen", "a", "b", leaseMs=LONG)["new"])
 
     assert found == ["b"]
     assert is_processed(chat, "a")
 
 
-def test_what_is_processed_is_not_leased(chat: Chat) -> None:
+def test_a_processed_id_is_not_leased(chat: Chat) -> None:
     chat.claim("seen", "a")
 
     assert chat.claim("seen", "a", leaseMs=SHORT) == {"new": [], "seen": ["a"]}
@@ -188,7 +188,7 @@ def test_what_is_processed_is_not_leased(chat: Chat) -> None:
 # In a story.
 
 
-def test_an_id_goes_and_comes_with_its_message(chat: Chat) -> None:
+def test_an_id_is_hidden_and_shown_with_its_message(chat: Chat) -> None:
     chat.claim("seen", "a", message="m1")
     done(chat.send("PUT", "/processed/seen/b", message="m2"))
 
@@ -201,7 +201,7 @@ def test_an_id_goes_and_comes_with_its_message(chat: Chat) -> None:
     assert sorted(chat.processed("seen")["ids"]) == ["a", "b"]
 
 
-def test_a_claim_is_confirmed_where_it_is_confirmed(chat: Chat) -> None:
+def test_a_confirmed_claim_is_anchored_where_it_is_confirmed(chat: Chat) -> None:
     chat.open()
     chat.claim("seen", "a", message="m1", leaseMs=LONG)
     done(chat.send("PUT", "/processed/seen/a", message="m2"))
@@ -254,7 +254,7 @@ def test_an_id_may_be_any_text(chat: Chat, id: str) -> None:
     assert chat.processed("a/b set") == {"ids": [id]}
 
 
-def test_a_set_and_an_id_are_told_apart_wherever_a_slash_stands(chat: Chat) -> None:
+def test_a_set_and_an_id_that_contain_slashes_are_kept_apart(chat: Chat) -> None:
     assert chat.claim("a/b", "c") == {"new": ["c"], "seen": []}
     assert chat.claim("a", "b/c") == {"new": ["b/c"], "seen": []}
 

@@ -1,4 +1,4 @@
-"""While work is going on, a chat is in no state to be kept, branched or restored."""
+"""While operations are active, a chat refuses checkpoints, branches and restores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conftest import wait_for
 from tests.model.values_model import done, head, outcome, refused
 from tests.support.chat import Chat, furnish
 
-# What is guarded, and what the refusal says cannot be done.
+# The guarded requests, and how the refusal names them.
 GUARDED: dict[str, tuple[str, Callable[[Chat], httpx.Response]]] = {
     "checkpoint": ("create checkpoint", lambda chat: post_checkpoint(chat, name="new")),
     "checkpoint of a message": (
@@ -47,7 +47,7 @@ COUNTS = {"pending": "pending", "in_progress": "inProgress", "retrying": "retryi
 
 @pytest.fixture
 def guarded(client: httpx.Client) -> Chat:
-    """A chat at revision 7 with a checkpoint of revision 6, and a message that came later."""
+    """A chat at revision 7 with a checkpoint of revision 6, and a later message."""
     chat = furnish(client)
     chat.set("hp", 45, "m1")
     make_checkpoint(chat)
@@ -64,7 +64,7 @@ def refusal(what: str, count: int, **counts: int) -> tuple[int, str, str, dict[s
     )
 
 
-def told(answer: httpx.Response) -> tuple[int, str, str, Any]:
+def refusal_of(answer: httpx.Response) -> tuple[int, str, str, Any]:
     status, code, details = refused(answer)
     return status, code, answer.json()["error"], details
 
@@ -78,25 +78,25 @@ def test_one_active_operation_is_enough(guarded: Chat, name: str, status: str) -
 
     answer = ask(guarded)
 
-    assert told(answer) == refusal(what, 1, **{COUNTS[status]: 1})
+    assert refusal_of(answer) == refusal(what, 1, **{COUNTS[status]: 1})
     assert (guarded.state(), head(guarded.client)) == (before, 7)
     assert [each["chatId"] for each in guarded.client.get("/chats").json()] == ["chat"]
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_several_are_counted_by_what_they_are(guarded: Chat, name: str) -> None:
+def test_several_operations_are_counted_by_their_status(guarded: Chat, name: str) -> None:
     what, ask = GUARDED[name]
     queue = Queue(guarded)
     statuses = ["pending", "in_progress", "retrying", "retrying", "pending", "pending"]
     for number, status in enumerate([*statuses, *ENDS.values()]):
         queue.add(str(number), status)
 
-    assert told(ask(guarded)) == refusal(what, 6, pending=3, inProgress=1, retrying=2)
+    assert refusal_of(ask(guarded)) == refusal(what, 6, pending=3, inProgress=1, retrying=2)
     assert head(guarded.client) == 7
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_once_the_queue_is_done_it_can_be_done(guarded: Chat, name: str) -> None:
+def test_the_request_succeeds_once_all_operations_have_ended(guarded: Chat, name: str) -> None:
     _, ask = GUARDED[name]
     queue = Queue(guarded)
     for verb in ENDS:
@@ -108,23 +108,23 @@ def test_once_the_queue_is_done_it_can_be_done(guarded: Chat, name: str) -> None
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_another_chats_queue_is_no_hindrance(guarded: Chat, name: str) -> None:
+def test_the_queue_of_another_chat_blocks_nothing(guarded: Chat, name: str) -> None:
     _, ask = GUARDED[name]
     Queue(Chat(guarded.client, "other")).add("a")
 
     assert ask(guarded).status_code in (200, 201)
 
 
-def test_a_lapsed_claim_is_pending_work(guarded: Chat) -> None:
+def test_an_operation_with_a_lapsed_claim_still_blocks(guarded: Chat) -> None:
     queue = Queue(guarded)
     queue.add("a")
     queue.claim(SHORT)
     wait_for(lambda: queue.get("a")["status"] == "pending")
 
-    assert told(post_checkpoint(guarded)) == refusal("create checkpoint", 1, pending=1)
+    assert refusal_of(post_checkpoint(guarded)) == refusal("create checkpoint", 1, pending=1)
 
 
-def test_work_that_was_cleaned_up_is_no_hindrance(guarded: Chat) -> None:
+def test_operations_that_were_cleaned_up_block_nothing(guarded: Chat) -> None:
     queue = Queue(guarded)
     queue.add("a", "in_progress")
     queue.clean_up(maxAgeMs=0)
@@ -132,12 +132,12 @@ def test_work_that_was_cleaned_up_is_no_hindrance(guarded: Chat) -> None:
     assert make_checkpoint(guarded, "new")["revision"] == 7
 
 
-def test_a_queue_keeps_a_renamed_chat_too(guarded: Chat) -> None:
+def test_the_queue_of_a_renamed_chat_blocks_too(guarded: Chat) -> None:
     Queue(guarded).add("a")
     renamed = guarded.rename("renamed")
 
     for chat in (guarded, renamed):
-        assert told(post_checkpoint(chat)) == refusal("create checkpoint", 1, pending=1)
+        assert refusal_of(post_checkpoint(chat)) == refusal("create checkpoint", 1, pending=1)
 
 
 @pytest.mark.parametrize("path", ["/instances/sword/restore", "/characters/arthur/restore"])
@@ -151,7 +151,7 @@ def test_restores_of_instances_and_characters_are_not_guarded(guarded: Chat, pat
     assert guarded.client.get("/instances/sword/data").json() == {"hp": 7}
 
 
-def test_what_only_looks_or_writes_is_not_guarded(guarded: Chat) -> None:
+def test_reads_and_ordinary_writes_are_not_guarded(guarded: Chat) -> None:
     Queue(guarded).add("a")
 
     assert validate(guarded) == VALID
@@ -163,7 +163,7 @@ def test_what_only_looks_or_writes_is_not_guarded(guarded: Chat) -> None:
     assert outcome(send_checkpoint(guarded, "DELETE")) == (200, {"success": True})
 
 
-def test_a_branch_is_not_held_up_by_its_parent(guarded: Chat) -> None:
+def test_the_queue_of_a_parent_does_not_block_its_branch(guarded: Chat) -> None:
     done_with = Queue(guarded)
     branch = Chat(guarded.client, post_branch(guarded).json()["chatId"])
     done_with.add("a")
@@ -173,4 +173,4 @@ def test_a_branch_is_not_held_up_by_its_parent(guarded: Chat) -> None:
     Queue(branch).add("b")
     done_with.end("a")
     assert make_checkpoint(guarded, "new")["name"] == "new"
-    assert told(post_checkpoint(branch)) == refusal("create checkpoint", 1, pending=1)
+    assert refusal_of(post_checkpoint(branch)) == refusal("create checkpoint", 1, pending=1)

@@ -11,7 +11,7 @@ from tests.model.values_model import done, head, refused
 from tests.support.chat import Chat, Values, reconciled, restored
 
 
-def test_hit_points_follow_a_swipe_a_regeneration_and_the_way_back(values: Values) -> None:
+def test_hit_points_follow_a_swipe_a_regeneration_and_a_swipe_back(values: Values) -> None:
     chat = values.chat
     values.set("hp", 50)
     values.set("hp", 45, "m1", "0")
@@ -44,7 +44,7 @@ def test_gold_spent_at_a_swiped_message_comes_back_and_a_persons_gift_stays(
     assert values.data() == {"gold": 80}
 
 
-def test_deleting_the_last_three_messages_leaves_all_as_of_the_message_before(
+def test_deleting_the_last_three_messages_gives_the_state_as_of_the_message_before(
     values: Values,
 ) -> None:
     chat = values.chat
@@ -79,7 +79,7 @@ def test_a_persons_unanchored_edit_survives(values: Values) -> None:
     assert values.data() == {"hp": 60}
 
 
-def test_a_restored_value_rolls_back_further_when_its_message_is_deleted(values: Values) -> None:
+def test_a_restored_value_changes_again_when_its_message_is_deleted(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
@@ -91,7 +91,7 @@ def test_a_restored_value_rolls_back_further_when_its_message_is_deleted(values:
     assert values.data() == {"hp": 50}
 
 
-def test_twice_is_no_change(values: Values) -> None:
+def test_the_same_reconcile_twice_changes_nothing(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.chat.reconcile("m2")
@@ -100,7 +100,7 @@ def test_twice_is_no_change(values: Values) -> None:
     assert head(values.client) == 4
 
 
-def test_the_last_change_is_so_by_revision_and_not_by_its_place(values: Values) -> None:
+def test_the_last_change_is_decided_by_revision_and_not_by_place(values: Values) -> None:
     chat = values.chat
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
@@ -113,7 +113,7 @@ def test_the_last_change_is_so_by_revision_and_not_by_its_place(values: Values) 
     assert values.data() == {"hp": 40}
 
 
-def test_a_key_that_only_a_hidden_message_made_is_absent(values: Values) -> None:
+def test_a_key_that_only_a_hidden_message_set_is_absent(values: Values) -> None:
     values.set("hp", 45, "m1")
 
     changed = [values.difference("hp", before=45)]
@@ -133,7 +133,7 @@ def test_a_removal_at_a_hidden_message_is_undone(values: Values) -> None:
     assert values.data() == {"hp": 50}
 
 
-def test_null_is_a_value_and_not_an_absence(values: Values) -> None:
+def test_null_is_a_value_and_not_an_absent_key(values: Values) -> None:
     values.set("hp", None)
     values.set("hp", 45, "m1")
 
@@ -142,7 +142,7 @@ def test_null_is_a_value_and_not_an_absence(values: Values) -> None:
 
 
 REPLAYED: list[tuple[Any, dict[str, Any], Any]] = [
-    # What m1 set instead of the base, what was done to it since, what that makes of the base.
+    # The value m1 set, the operator applied since, and its result on the base without m1.
     (1, {"op": "increment", "by": 5}, 105),
     ({"x": 1}, {"op": "merge", "value": {"y": None, "z": 2}}, {"a": 1, "z": 2}),
     ([], {"op": "append", "value": "new"}, ["a", "b", "new"]),
@@ -153,7 +153,7 @@ BASES: dict[str, Any] = {"increment": 100, "merge": {"a": 1, "y": 9}}
 
 
 @pytest.mark.parametrize(("instead", "operation", "expected"), REPLAYED)
-def test_operations_are_replayed_and_not_the_results_they_once_had(
+def test_operators_are_replayed_instead_of_their_former_results(
     values: Values, instead: Any, operation: dict[str, Any], expected: Any
 ) -> None:
     values.set("k", BASES.get(operation["op"], ["a", "b"]))
@@ -178,7 +178,7 @@ def test_a_merge_patch_is_replayed_as_a_merge(values: Values) -> None:
     assert values.data() == {"edge": {"left": 1, "top": 2}}
 
 
-def test_what_a_reconcile_did_is_never_a_base(values: Values) -> None:
+def test_a_derived_change_of_a_reconcile_is_never_a_base(values: Values) -> None:
     chat = values.chat
     values.set("gold", 100)
     values.increment("gold", -30, "m1")
@@ -193,7 +193,7 @@ def test_what_a_reconcile_did_is_never_a_base(values: Values) -> None:
         assert values.data() == {"gold": 110}
 
 
-def test_what_no_longer_applies_is_skipped_and_listed(values: Values) -> None:
+def test_a_change_that_no_longer_applies_is_skipped_and_listed(values: Values) -> None:
     values.set("tags", "text")
     values.set("tags", [], "m1")
     done(values.run({"op": "append", "key": "tags", "value": "a"}))
@@ -228,7 +228,7 @@ def test_an_increment_that_leaves_the_range_is_refused_and_in_a_replay_a_conflic
     assert values.data() == {"n": largest}
 
 
-def test_only_changes_of_the_own_chat_flip(client: httpx.Client) -> None:
+def test_only_changes_of_the_reconciled_chat_flip(client: httpx.Client) -> None:
     one, two = Chat(client, "one"), Chat(client, "two")
     shield = two.instance("shield")
     for each in (one, two, shield):
@@ -248,7 +248,7 @@ def test_a_chat_and_its_instances_flip_together(chat: Chat) -> None:
     assert chat.reconcile() == reconciled(6, dormant=3, changed=changed)
 
 
-def test_a_dry_run_says_what_would_be_and_changes_nothing(values: Values) -> None:
+def test_a_dry_run_answers_what_would_change_and_changes_nothing(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     changed = [values.difference("hp", before=45, after=50)]
@@ -256,7 +256,7 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(values: Values) -> Non
     assert values.chat.reconcile("m2", dryRun=True) == reconciled(3, dormant=1, changed=changed)
 
     assert (values.data(), head(values.client)) == ({"hp": 45}, 3)
-    # The chain is as it was, too: m2 is still unseen and m1 visible.
+    # The chain is unchanged, too: m2 is not registered, and m1 is visible.
     assert values.chat.reconcile("m1") == reconciled(3)
     assert values.chat.reconcile("m2", dryRun=False) == reconciled(4, dormant=1, changed=changed)
 
@@ -266,7 +266,7 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(values: Values) -> Non
     [("m2", "m1"), ("m1", "m2", "m3"), ("m0", "m1", "m2"), ("m1", "m2", ("m3", "4"))],
     ids=["another order", "one more", "one before", "one more, another swipe"],
 )
-def test_another_chain_takes_a_revision_even_if_nothing_flips(
+def test_another_chain_makes_a_revision_even_if_nothing_flips(
     values: Values, places: tuple[Any, ...]
 ) -> None:
     values.set("hp", 45, "m1")
@@ -277,15 +277,15 @@ def test_another_chain_takes_a_revision_even_if_nothing_flips(
     assert values.data() == {"hp": 40}
 
 
-def test_the_first_chain_of_a_chat_takes_a_revision(values: Values) -> None:
+def test_the_first_chain_of_a_chat_makes_a_revision(values: Values) -> None:
     assert values.chat.reconcile() == reconciled(1)
     assert values.chat.reconcile("m1", "m2") == reconciled(2)
-    # They have been seen, so a write there alters no chain.
+    # The messages are registered, so a write there does not change the chain.
     assert values.set("hp", 45, "m1") == 3
     assert values.chat.reconcile("m1", "m2") == reconciled(3)
 
 
-def test_a_swipe_seen_first_in_a_reconcile_hides_the_one_before(values: Values) -> None:
+def test_a_swipe_registered_by_a_reconcile_hides_the_one_before(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
 
@@ -305,7 +305,7 @@ def test_a_number_as_swipe_is_read_as_its_text(values: Values) -> None:
     assert values.chat.reconcile(("m1", "2"))["revived"] == 1
 
 
-def test_the_past_stays_what_it_was(values: Values) -> None:
+def test_a_reconcile_does_not_change_the_past(values: Values) -> None:
     chat = values.chat
     values.set("hp", 50)
     values.set("hp", 45, "m1")
@@ -334,7 +334,7 @@ def test_a_stale_tab_is_refused(values: Values) -> None:
     assert refused(again) == (412, "revision_conflict", {"expected": 3, "current": 4})
 
 
-def test_a_reconcile_that_is_repeated_is_done_once(values: Values) -> None:
+def test_a_repeated_reconcile_is_done_once(values: Values) -> None:
     values.set("hp", 45, "m1")
     first = values.chat.post_reconcile(idempotency_key="k")
     values.chat.reconcile("m1")

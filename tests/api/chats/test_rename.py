@@ -1,4 +1,4 @@
-"""Renaming a chat: the old id keeps working, and answers carry the new one."""
+"""Renaming a chat: the old id keeps working, and answers have the new one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_rename_answers_the_chat_under_its_new_id(client: httpx.Client) -> Non
     assert outcome(client.get("/chats")) == (200, [chat_record("new name", 6)])
 
 
-def test_both_ids_read_the_same_and_carry_the_new_one(client: httpx.Client) -> None:
+def test_both_ids_read_the_same_answer_with_the_new_id(client: httpx.Client) -> None:
     chat = furnish(client)
     renamed = chat.rename("renamed")
 
@@ -51,7 +51,7 @@ def test_both_ids_write_to_the_same_chat(client: httpx.Client) -> None:
     assert [each["chatId"] for each in client.get("/chats").json()] == ["renamed"]
 
 
-def test_instances_carry_the_new_id(client: httpx.Client) -> None:
+def test_instances_have_the_new_id(client: httpx.Client) -> None:
     furnish(client).rename("renamed")
 
     sword = instance("sword", "arthur", chat_id="renamed")
@@ -62,7 +62,7 @@ def test_instances_carry_the_new_id(client: httpx.Client) -> None:
     assert outcome(client.get("/instances/sword")) == (200, {"instance": sword, "data": {"hp": 7}})
 
 
-def test_the_story_goes_on_under_the_new_id(chat: Chat) -> None:
+def test_values_follow_the_story_under_the_new_id(chat: Chat) -> None:
     chat.set("hp", 50)
     chat.set("hp", 45, "m1")
     renamed = chat.rename("renamed")
@@ -80,11 +80,11 @@ def test_a_chat_can_be_renamed_again_and_all_old_ids_work(chat: Chat) -> None:
 
     assert [each.data() for each in (chat, second, third)] == [{"hp": 50}] * 3
     assert chat.state()["chatId"] == "third"
-    # By an alias as well.
+    # By a former id as well.
     assert chat.rename("fourth").data() == {"hp": 50}
 
 
-def test_a_chat_can_have_an_old_id_of_its_own_back(chat: Chat) -> None:
+def test_a_chat_can_be_renamed_to_a_former_id_of_its_own(chat: Chat) -> None:
     chat.set("hp", 50)
     renamed = chat.rename("renamed")
 
@@ -94,7 +94,7 @@ def test_a_chat_can_have_an_old_id_of_its_own_back(chat: Chat) -> None:
     assert [each["chatId"] for each in chat.client.get("/chats").json()] == ["chat"]
 
 
-def test_its_present_id_changes_nothing(chat: Chat) -> None:
+def test_renaming_a_chat_to_its_present_id_changes_nothing(chat: Chat) -> None:
     chat.set("hp", 50)
 
     answer = rename(chat, "chat")
@@ -112,7 +112,7 @@ def test_an_existing_chat_is_not_overwritten(chat: Chat) -> None:
     assert (chat.data(), other.data(), head(chat.client)) == ({"hp": 50}, {"hp": 1}, 2)
 
 
-def test_an_alias_of_another_chat_is_taken(chat: Chat) -> None:
+def test_a_former_id_of_another_chat_is_taken(chat: Chat) -> None:
     other = Chat(chat.client, "other")
     chat.set("hp", 50)
     other.set("hp", 1)
@@ -132,12 +132,12 @@ def test_an_archived_chat_is_neither_renamed_nor_overwritten(chat: Chat) -> None
     assert refused(rename(other, "new"))[:2] == (409, "chat_archived")
 
 
-def test_a_released_alias_leads_to_the_new_chat(chat: Chat) -> None:
+def test_a_former_id_used_by_a_new_chat_leads_to_the_new_chat(chat: Chat) -> None:
     chat.set("hp", 50)
     renamed = chat.rename("renamed")
     chat.open(fresh=True)
 
-    # It is a chat of its own now, so the other cannot have the id back.
+    # The id belongs to a new chat now, so the old chat cannot have it back.
     assert refused(rename(renamed, "chat"))[:2] == (409, "chat_exists")
     assert (chat.data(), renamed.data()) == ({}, {"hp": 50})
 
@@ -147,7 +147,7 @@ def test_an_unknown_chat_is_not_found(chat: Chat) -> None:
     assert outcome(chat.client.get("/chats")) == (200, [])
 
 
-def test_the_feed_tells_of_a_rename(chat: Chat) -> None:
+def test_the_feed_has_an_event_for_a_rename(chat: Chat) -> None:
     chat.set("hp", 50)
     chat.rename("renamed")
 
@@ -189,7 +189,7 @@ def test_the_new_id_may_be_any_text(chat: Chat, chat_id: str) -> None:
 
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
-def test_the_id_of_a_purged_chat_can_be_taken_by_another(
+def test_a_chat_can_be_renamed_to_the_id_of_a_purged_chat(
     client: httpx.Client, order: tuple[str, str]
 ) -> None:
     for name in order:

@@ -1,4 +1,4 @@
-"""Restores and removals in a story: what they stand on, and what must not come back."""
+"""Restores and removals in a story: the changes they name, and values that must stay removed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.model.values_model import done, head, outcome
 from tests.support.chat import Chat, Values, reconciled, restored
 
 
-def test_a_restore_stands_on_the_changes_that_made_the_old_state(values: Values) -> None:
+def test_a_restore_names_the_changes_that_made_the_old_state(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
     assert values.restore(3) == restored(5, 1)
 
-    # m1 goes and m2 stays: 50, not 40.
+    # m1 is hidden and m2 stays: 50, not 40.
     changed = [values.difference("hp", before=45, after=50)]
     assert values.chat.reconcile("m2") == reconciled(6, dormant=1, changed=changed)
     assert values.data() == {"hp": 50}
@@ -27,7 +27,7 @@ def test_a_restore_stands_on_the_changes_that_made_the_old_state(values: Values)
     assert values.data() == {"hp": 45}
 
 
-def test_a_restore_to_now_leaves_the_increments_as_they_were(values: Values) -> None:
+def test_a_restore_to_the_present_keeps_the_increments(values: Values) -> None:
     values.set("gold", 100)
     values.increment("gold", -30, "m1")
     values.increment("gold", 10, x_actor="user")
@@ -52,7 +52,7 @@ def test_a_restore_replays_the_increments_it_names(values: Values) -> None:
     assert values.data() == {"gold": 80}
 
 
-def test_what_was_hidden_at_the_restore_counts_as_unanchored(values: Values) -> None:
+def test_a_change_hidden_at_the_restore_counts_as_unanchored(values: Values) -> None:
     chat = values.chat
     values.set("hp", 50)
     values.set("hp", 45, "m1")
@@ -78,13 +78,13 @@ def test_a_reconcile_with_an_unchanged_chain_never_undoes_a_restore(values: Valu
     assert values.data() == {"hp": 50}
 
 
-def test_a_restore_leaves_the_chain_alone(values: Values) -> None:
+def test_a_restore_does_not_change_the_chain(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.chat.reconcile("m1", "m2")
     done(values.send("POST", "/restore", {"revision": 2}))
 
-    # Both are still visible: nothing is written dormant, nothing alters the chain.
+    # Both are still visible: the writes are live and do not change the chain.
     answer = values.send("POST", "/data", {"key": "hp", "value": 1}, "m1")
     assert (done(answer), "x-live" in answer.headers) == (6, False)
     assert values.chat.reconcile("m1", "m2") == reconciled(6)
@@ -102,7 +102,7 @@ def test_rows_changed_since_are_restored_even_if_the_value_is_equal(values: Valu
     assert values.data() == {"hp": 50}
 
 
-def test_a_restore_of_a_restore_stands_on_the_same_changes(values: Values) -> None:
+def test_a_restore_of_a_restore_names_the_same_changes(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
@@ -116,7 +116,7 @@ def test_a_restore_of_a_restore_stands_on_the_same_changes(values: Values) -> No
     assert values.data() == {"hp": 50}
 
 
-def test_what_comes_after_a_restore_is_applied_to_it(values: Values) -> None:
+def test_changes_after_a_restore_are_applied_to_its_result(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
@@ -164,7 +164,7 @@ REMOVALS: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), REMOVALS)
-def test_a_removal_reaches_what_is_dormant(
+def test_a_removal_also_removes_dormant_changes(
     values: Values, method: str, path: str, body: Any
 ) -> None:
     values.set("hp", 45, "m1")
@@ -179,7 +179,7 @@ def test_a_removal_reaches_what_is_dormant(
 
 
 @pytest.mark.parametrize("operation", [{"op": "remove", "key": "hp"}, {"op": "clear"}])
-def test_a_removal_in_a_batch_reaches_what_is_dormant(
+def test_a_removal_in_a_batch_also_removes_dormant_changes(
     values: Values, operation: dict[str, Any]
 ) -> None:
     values.set("hp", 45, "m1")
@@ -191,7 +191,7 @@ def test_a_removal_in_a_batch_reaches_what_is_dormant(
     assert values.data() == {}
 
 
-def test_an_override_reaches_what_is_dormant_and_keeps_what_it_names(values: Values) -> None:
+def test_an_override_also_removes_dormant_changes_of_keys_it_does_not_name(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.set("mp", 1)
     values.chat.reconcile()
@@ -234,7 +234,7 @@ def test_a_deleted_instance_stays_deleted(client: httpx.Client) -> None:
     assert sword.data() == {}
 
 
-def test_a_removal_of_what_never_was_touches_nothing(values: Values) -> None:
+def test_a_removal_of_a_key_that_never_existed_touches_nothing(values: Values) -> None:
     values.set("hp", 45, "m1")
     values.chat.reconcile()
     other = {"keys": ["mp"]}
@@ -257,7 +257,7 @@ def test_a_removal_follows_the_story_like_any_change(values: Values) -> None:
     assert values.data() == {"hp": 45}
 
 
-def test_a_key_that_comes_again_after_a_removal_starts_anew(values: Values) -> None:
+def test_a_key_set_again_after_a_removal_starts_anew(values: Values) -> None:
     values.increment("gold", 100, "m1")
     values.chat.reconcile()
     done(values.send("DELETE", "/data"))
@@ -268,10 +268,10 @@ def test_a_key_that_comes_again_after_a_removal_starts_anew(values: Values) -> N
     assert values.data() == {"gold": 1}
 
 
-# Folding the log.
+# Compaction.
 
 
-def test_a_reconcile_does_not_go_back_behind_what_was_folded(values: Values) -> None:
+def test_a_reconcile_does_not_undo_folded_changes(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     done(values.client.post("/compact", json={"keep": {"revisions": 0}}))
@@ -298,7 +298,7 @@ def test_dormant_changes_below_the_cutoff_are_dropped(values: Values) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_removals_of_what_is_gone_are_told_by_their_keys(
+def test_removals_of_hidden_keys_are_logged_in_the_order_of_the_keys(
     tmp_path: Path, own_database: str, restarted: bool
 ) -> None:
     def remove(client: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""Series: numbered versions of one thing, that follow the story."""
+"""Series: numbered versions of one thing, which follow the story."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def version(number: int, content: Any, **meta: Any) -> dict[str, Any]:
     return {"version": number, "content": content, "createdAt": MOMENT, **meta}
 
 
-def told(chat: Chat) -> None:
-    """Three versions, the last one current."""
+def add_versions(chat: Chat) -> None:
+    """Add three versions; the last one is current."""
     for content in ("one", "two", "three"):
         chat.add_version("recap", content)
 
 
 def current(chat: Chat) -> Any:
-    """The current version, which every way of asking must agree about."""
+    """Return the current version; all routes must agree about it."""
     found = chat.series("recap")["currentVersion"]
     one = chat.send("GET", "/series/recap/current")
     if found is None:
@@ -65,8 +65,8 @@ def test_content_is_any_json(chat: Chat, content: Any) -> None:
     assert chat.series("recap")["versions"] == [version(1, content)]
 
 
-def test_what_is_not_there_is_empty_or_not_found(chat: Chat) -> None:
-    told(chat)
+def test_an_absent_series_is_empty_and_an_absent_version_not_found(chat: Chat) -> None:
+    add_versions(chat)
 
     assert outcome(chat.send("GET", "/series/other")) == (200, NONE)
     for path in ("/series/recap/4", "/series/recap/0", "/series/other/1", "/series/other/current"):
@@ -76,19 +76,19 @@ def test_what_is_not_there_is_empty_or_not_found(chat: Chat) -> None:
 
 
 def test_an_earlier_version_is_made_current(chat: Chat) -> None:
-    told(chat)
+    add_versions(chat)
 
     answer = chat.send("PUT", "/series/recap/current", {"version": 1})
 
     assert (outcome(answer), answer.headers["x-revision"]) == ((200, {"currentVersion": 1}), "4")
     assert (current(chat), numbers(chat)) == (1, [1, 2, 3])
-    # What is added next is current again.
+    # A version added next is current again.
     assert (chat.add_version("recap", "four"), current(chat)) == (4, 4)
 
 
 @pytest.mark.parametrize("number", [0, 4, 2**40])
 def test_an_unknown_version_cannot_be_made_current(chat: Chat, number: int) -> None:
-    told(chat)
+    add_versions(chat)
 
     answer = chat.send("PUT", "/series/recap/current", {"version": number})
 
@@ -97,7 +97,7 @@ def test_an_unknown_version_cannot_be_made_current(chat: Chat, number: int) -> N
 
 
 def test_when_the_current_version_is_deleted_the_highest_left_is_current(chat: Chat) -> None:
-    told(chat)
+    add_versions(chat)
 
     answer = chat.send("DELETE", "/series/recap/3")
 
@@ -109,7 +109,7 @@ def test_when_the_current_version_is_deleted_the_highest_left_is_current(chat: C
 
 
 def test_deleting_another_version_leaves_the_current_one(chat: Chat) -> None:
-    told(chat)
+    add_versions(chat)
 
     answer = chat.send("DELETE", "/series/recap/1")
 
@@ -130,7 +130,7 @@ def test_deleting_the_last_version_leaves_none(chat: Chat) -> None:
 
 
 def test_a_series_is_cleared(chat: Chat) -> None:
-    told(chat)
+    add_versions(chat)
     chat.add_version("other", "stays")
 
     answer = chat.send("DELETE", "/series/recap")
@@ -142,8 +142,8 @@ def test_a_series_is_cleared(chat: Chat) -> None:
     assert head(chat.client) == 5
 
 
-def test_numbers_are_never_used_again(chat: Chat) -> None:
-    told(chat)
+def test_version_numbers_are_never_used_again(chat: Chat) -> None:
+    add_versions(chat)
     chat.send("DELETE", "/series/recap/3")
     assert chat.add_version("recap", "four") == 4
     chat.send("DELETE", "/series/recap")
@@ -152,7 +152,7 @@ def test_numbers_are_never_used_again(chat: Chat) -> None:
     assert chat.series("recap") == {"currentVersion": 5, "versions": [version(5, "five")]}
 
 
-def test_each_chat_and_each_name_counts_for_itself(client: httpx.Client) -> None:
+def test_each_series_of_each_chat_has_its_own_numbers(client: httpx.Client) -> None:
     one, two = Chat(client, "one"), Chat(client, "two")
 
     assert [one.add_version("recap", "x"), one.add_version("recap", "y")] == [1, 2]
@@ -163,8 +163,8 @@ def test_each_chat_and_each_name_counts_for_itself(client: httpx.Client) -> None
     }
 
 
-def test_data_routes_neither_show_nor_clear_nor_overwrite_them(chat: Chat) -> None:
-    told(chat)
+def test_data_routes_neither_show_nor_clear_nor_overwrite_versions(chat: Chat) -> None:
+    add_versions(chat)
     before = chat.series("recap")
     assert chat.data() == {}
 
@@ -179,14 +179,14 @@ def test_data_routes_neither_show_nor_clear_nor_overwrite_them(chat: Chat) -> No
 
 
 @pytest.mark.parametrize("name", ["a/b", "日本 語", "current", "1", "100%", "a?b#c", "__proto__"])
-def test_a_series_may_be_called_anything(chat: Chat, name: str) -> None:
+def test_the_name_of_a_series_may_be_any_text(chat: Chat, name: str) -> None:
     assert chat.add_version(name, "one") == 1
 
     assert chat.series(name)["versions"] == [version(1, "one")]
     assert chat.state()["series"] == {name: {"currentVersion": 1, "count": 1}}
 
 
-def test_a_series_is_not_taken_for_a_version_of_another(chat: Chat) -> None:
+def test_a_series_is_not_confused_with_a_version_of_another(chat: Chat) -> None:
     chat.add_version("a", "one")
     chat.add_version("a/1", "another")
     chat.add_version("a/current", "a third")
@@ -215,7 +215,7 @@ def test_a_malformed_version_is_refused(chat: Chat, body: Any) -> None:
 
 @pytest.mark.parametrize("number", ["1", 1.5, True, None, [1], {}])
 def test_a_malformed_number_is_refused(chat: Chat, number: Any) -> None:
-    told(chat)
+    add_versions(chat)
 
     answer = chat.send("PUT", "/series/recap/current", {"version": number})
 
@@ -223,7 +223,7 @@ def test_a_malformed_number_is_refused(chat: Chat, number: Any) -> None:
     assert (current(chat), head(chat.client)) == (3, 3)
 
 
-def test_an_addition_that_is_repeated_is_done_once(chat: Chat) -> None:
+def test_a_repeated_addition_is_done_once(chat: Chat) -> None:
     first = chat.send("POST", "/series/recap", {"content": 1}, idempotency_key="k")
     again = chat.send("POST", "/series/recap", {"content": 1}, idempotency_key="k")
 
@@ -235,7 +235,7 @@ def test_an_addition_that_is_repeated_is_done_once(chat: Chat) -> None:
 # In a story.
 
 
-def test_a_version_goes_and_comes_with_its_message(chat: Chat) -> None:
+def test_a_version_is_hidden_and_shown_with_its_message(chat: Chat) -> None:
     chat.add_version("recap", "one", "m1")
     chat.add_version("recap", "two", "m2")
     both = chat.series("recap")
@@ -260,7 +260,7 @@ def test_the_counter_does_not_roll_back(chat: Chat) -> None:
     assert numbers(chat) == [1, 3]
 
 
-def test_the_choice_of_a_version_goes_with_its_message(chat: Chat) -> None:
+def test_the_choice_of_a_version_is_undone_with_its_message(chat: Chat) -> None:
     chat.add_version("recap", "one")
     chat.add_version("recap", "two", "m1")
     done(chat.send("PUT", "/series/recap/current", {"version": 1}, "m2"))
@@ -288,7 +288,7 @@ def test_current_is_the_last_one_set_if_it_is_live_else_the_highest_live(chat: C
 
 
 def test_a_deletion_at_a_hidden_message_is_undone(chat: Chat) -> None:
-    told(chat)
+    add_versions(chat)
     before = chat.series("recap")
     done(chat.send("DELETE", "/series/recap", message="m1"))
     assert chat.series("recap") == NONE

@@ -26,7 +26,7 @@ OF_INSTANCES = pytest.mark.parametrize(("method", "path", "body"), INSTANCE_WRIT
 
 
 def everything(chat: Chat) -> tuple[int, Any, Any]:
-    """All there is: nothing of it may differ after a refusal."""
+    """Return the whole state, which must be the same after a refusal."""
     return head(chat.client), chat.state(), chat.client.get("/chats").json()
 
 
@@ -36,7 +36,7 @@ def send(client: httpx.Client, method: str, path: str, body: Any, **headers: str
 
 
 @ALL
-def test_every_write_refuses_a_session_that_is_not_its_chats(
+def test_every_write_refuses_a_session_of_another_chat(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     chat = furnish(client)
@@ -71,7 +71,7 @@ def test_every_write_refuses_the_id_of_another_chat(
 
 
 @ALL
-def test_every_write_is_done_with_the_session_and_id_of_its_chat(
+def test_every_write_accepts_the_session_and_id_of_its_chat(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     chat = furnish(client)
@@ -83,7 +83,7 @@ def test_every_write_is_done_with_the_session_and_id_of_its_chat(
 
 
 @ALL
-def test_aliases_are_resolved_before_chats_are_compared(
+def test_former_ids_are_resolved_before_chats_are_compared(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     chat = furnish(client)
@@ -97,7 +97,7 @@ def test_aliases_are_resolved_before_chats_are_compared(
 
 
 @OF_INSTANCES
-def test_the_old_id_of_a_chat_may_be_named_by_those_who_write(
+def test_a_write_may_name_its_chat_by_a_former_id(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     chat = furnish(client)
@@ -108,7 +108,7 @@ def test_the_old_id_of_a_chat_may_be_named_by_those_who_write(
     assert done(answer) == 7
 
 
-def test_an_alias_of_another_chat_is_another_chat(client: httpx.Client) -> None:
+def test_a_former_id_of_another_chat_is_refused(client: httpx.Client) -> None:
     chat = furnish(client)
     Chat(client, "other").open()
     Chat(client, "other").rename("other still")
@@ -119,7 +119,7 @@ def test_an_alias_of_another_chat_is_another_chat(client: httpx.Client) -> None:
 
 
 @OF_INSTANCES
-def test_an_unbound_instance_passes(
+def test_a_write_to_an_unbound_instance_is_accepted(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     make_instance(client, {"hp": 7})
@@ -130,7 +130,7 @@ def test_an_unbound_instance_passes(
     assert done(answer) == 4
 
 
-def test_a_session_does_not_write_to_a_chat_nobody_knows(client: httpx.Client) -> None:
+def test_a_session_cannot_write_to_an_unknown_chat(client: httpx.Client) -> None:
     session = Chat(client, "chat").session()
     unknown = Chat(client, "unknown")
 
@@ -188,7 +188,7 @@ def test_one_foreign_instance_refuses_a_whole_batch(
     assert (values_of(client), values_of(client, "shield")) == ('{"hp":7}', "{}")
 
 
-def test_a_session_follows_its_instance_out_of_the_chat(client: httpx.Client) -> None:
+def test_a_session_cannot_write_to_an_instance_that_left_its_chat(client: httpx.Client) -> None:
     chat = furnish(client)
     session = chat.session()
     Chat(client, "other").instance("sword")
@@ -200,7 +200,7 @@ def test_a_session_follows_its_instance_out_of_the_chat(client: httpx.Client) ->
     assert refused(answer)[:2] == (409, "chat_mismatch")
 
 
-def test_a_session_stays_good_when_its_chat_is_renamed(client: httpx.Client) -> None:
+def test_a_session_stays_valid_when_its_chat_is_renamed(client: httpx.Client) -> None:
     chat = furnish(client)
     session = chat.session()
     renamed = chat.rename("renamed")
@@ -209,7 +209,7 @@ def test_a_session_stays_good_when_its_chat_is_renamed(client: httpx.Client) -> 
     assert chat.set("hp", 2, x_session=session) == 8
 
 
-def test_a_session_is_an_extensions_own(
+def test_a_session_is_unknown_to_another_extension(
     client: httpx.Client, extension_id: str, shared_server: RunningServer
 ) -> None:
     session = Chat(client, "chat").session()
@@ -223,7 +223,7 @@ def test_a_session_is_an_extensions_own(
         assert outcome(other.get("/chats")) == (200, [])
 
 
-def test_session_comes_before_chat_before_existence_before_condition(
+def test_checks_are_made_in_the_order_session_chat_existence_condition(
     client: httpx.Client,
 ) -> None:
     chat = furnish(client)
@@ -249,7 +249,7 @@ def test_a_retry_is_answered_although_its_session_has_ended(client: httpx.Client
     body = {"key": "hp", "value": 1}
     headers = {"x_session": chat.session("tab"), "idempotency_key": "k"}
     first = chat.send("POST", "/data", body, **headers)
-    # A session is not part of what a request is: a retry may come from the next one.
+    # The session is not part of the request's identity: a retry may come from the next session.
     headers_since = {"x_session": chat.session("tab"), "idempotency_key": "k"}
 
     again = chat.send("POST", "/data", body, **headers)

@@ -1,4 +1,4 @@
-"""Hashes: a message whose text changed is told, and its values are kept."""
+"""Hashes: a message whose text changed is reported as stale, and its values are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def hashed(message: str, hash: str | None, swipe: str = "0") -> dict[str, Any]:
 
 
 def stale(values: Values, hash: str | None) -> Any:
-    """What is stale once m1 was seen with that hash."""
+    """Reconcile m1 with that hash, and return the stale messages."""
     return values.chat.reconcile(hashed("m1", hash))["stale"]
 
 
@@ -27,7 +27,7 @@ def test_another_hash_marks_a_message_stale_every_time(values: Values) -> None:
     assert values.data() == {"hp": 45}
 
 
-def test_recording_hashes_takes_no_revision(values: Values) -> None:
+def test_recording_hashes_makes_no_revision(values: Values) -> None:
     values.set("hp", 45, "m1")
 
     assert values.chat.reconcile(hashed("m1", "a")) == reconciled(2)
@@ -35,7 +35,7 @@ def test_recording_hashes_takes_no_revision(values: Values) -> None:
     assert head(values.client) == 2
 
 
-def test_a_new_change_there_starts_anew(values: Values) -> None:
+def test_a_new_change_at_the_message_resets_its_hash(values: Values) -> None:
     values.set("hp", 45, "m1")
     assert [stale(values, "a"), stale(values, "b")] == [[], ["m1"]]
     values.set("mp", 1, "m1")
@@ -43,7 +43,7 @@ def test_a_new_change_there_starts_anew(values: Values) -> None:
     assert [stale(values, "b"), stale(values, "a")] == [[], ["m1"]]
 
 
-def test_a_change_elsewhere_does_not(values: Values) -> None:
+def test_a_change_at_another_message_does_not_reset_the_hash(values: Values) -> None:
     values.set("hp", 45, "m1")
     assert stale(values, "a") == []
     values.set("hp", 50)

@@ -1,4 +1,4 @@
-"""Requests that only look at a place leave no trace; instances that go, nothing to return."""
+"""Requests that change no value register no message; deleted instances leave no value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MERGE_PATCH = {"content-type": "application/merge-patch+json"}
 JSON_PATCH = {"content-type": "application/json-patch+json"}
 
 
-def test_a_patch_that_changes_nothing_answers_what_is_there_not_what_its_place_would_hide(
+def test_a_patch_that_changes_nothing_answers_the_present_values_without_its_place(
     client: httpx.Client,
 ) -> None:
     client.post("/instances", json={"id": "sword", "characterId": "arthur", "chatId": "tale"})
@@ -26,7 +26,7 @@ def test_a_patch_that_changes_nothing_answers_what_is_there_not_what_its_place_w
     assert client.get(values).json() == {"edge": 13}
 
 
-def test_an_instance_that_a_restore_takes_away_leaves_no_value_to_come_back(
+def test_an_instance_deleted_by_a_restore_leaves_no_value_to_come_back(
     client: httpx.Client,
 ) -> None:
     begun = client.post("/chats/tale/data", json={"key": "hp", "value": 50})
