@@ -101,14 +101,6 @@ class RowCache:
 
     # Putting rows that must be written
 
-    def put_subject(self, subject: Subject) -> None:
-        if isinstance(subject, HolderRow):
-            self.put_holder(subject)
-        elif isinstance(subject, ChatRow):
-            self.chats.put(subject.number, subject)
-        else:
-            self.characters.put(subject.id, subject)
-
     def put_holder(self, holder: HolderRow) -> None:
         id = (holder.space, holder.id)
         self.holders.put(id, holder)

@@ -55,7 +55,7 @@ class Applier:
     def begin(self, context: Context, now: str) -> None:
         """Begin a request."""
         self.log.begin(context, now)
-        self.values.begin()
+        self.values.live, self.values.logged = True, False
         self._places.tentative = False
 
     @property

@@ -12,7 +12,7 @@ from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.tx.changes import ChangeValue, InheritKey
 from valuetracker.store.tx.context import Anchor
-from valuetracker.store.tx.log_writer import LogWriter, OpenEntry, is_frame_due
+from valuetracker.store.tx.log_writer import LogWriter, is_frame_due
 from valuetracker.store.tx.touched import Touched
 
 # A key, the operator, the value after it (None: removed), and the operand.
@@ -27,11 +27,7 @@ class ApplyValues:
         self._cache = reader.cache
         self._log = log
         self._touched = touched
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a request."""
-        # False if a change was stored dormant.
+        # False if a change of the request was stored dormant.
         self.live = True
         # True if there was a source change.
         self.logged = False
@@ -68,7 +64,7 @@ class ApplyValues:
         items = [(key, "set", value, None) for key, value in values.items()]
         self._touched.holder(holder, None, head.revision)
         changes = self._write(holder, items, head, flippable=False)
-        self._log.add(OpenEntry(holder, holder.space, None, changes=changes))
+        self._log.add(holder, holder.space, changes)
         return True
 
     async def change(

@@ -92,19 +92,30 @@ class LogWriter:
         subject = entry.subject
         if isinstance(subject, HolderRow) and is_frame_due(subject, len(entry.changes)):
             await self._reader.list_rows(subject)
-        self.add(entry)
+        self.add(subject, entry.space, entry.changes, entry.chat, entry.place, entry.effect)
 
-    def add(self, entry: OpenEntry) -> None:
-        """Add a whole entry; if a keyframe is due, all rows of the holder must be known."""
+    def add(
+        self,
+        subject: Subject,
+        space: str,
+        changes: list[str],
+        chat: ChatRow | None = None,
+        place: PlaceRow | None = None,
+        effect: int = 1,
+    ) -> None:
+        """
+        Add a whole entry of a subject that has been touched.
+
+        If a keyframe is due, all rows of the holder must be known.
+        """
         head = self._cache.head
         assert head is not None
         number = first_of(head.revision) + self._sequence
         self._sequence += 1
-        subject, chat, place = entry.subject, entry.chat, entry.place
         row = EntryRow(
-            number, subject.number, self._now, self._context.actor, None, None, entry.effect, 0, 0,
-            head.last_entry, subject.last_entry, 0, BETWEEN_CHANGES.join(entry.changes),
-            0, entry.space, subject.id,
+            number, subject.number, self._now, self._context.actor, None, None, effect, 0, 0,
+            head.last_entry, subject.last_entry, 0, BETWEEN_CHANGES.join(changes), 0, space,
+            subject.id,
         )  # fmt: skip
         if chat is not None:
             row.chat, row.chat_id, row.prev_in_chat = chat.number, chat.id, chat.last_in_chat
@@ -117,10 +128,9 @@ class LogWriter:
                 self._cache.places.put(place.place, place)
         row.seal()
         head.last_entry = subject.last_entry = number
-        self._cache.put_subject(subject)
         self._entries.append(row)
-        if entry.effect and isinstance(subject, HolderRow):
-            self._count_changes(subject, number, len(entry.changes))
+        if effect and isinstance(subject, HolderRow):
+            self._count_changes(subject, number, len(changes))
 
     def _count_changes(self, holder: HolderRow, entry: int, changes: int) -> None:
         """Count changes of a holder, and add a keyframe if one is due."""
