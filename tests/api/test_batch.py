@@ -100,12 +100,12 @@ def test_operations_on_one_key_see_each_other(client: httpx.Client) -> None:
 
 
 def test_a_clear_removes_keys_that_the_batch_itself_has_set(client: httpx.Client) -> None:
-    make_instance(client, {"old": 1, "gone": 1})
+    make_instance(client, {"old": 1, "removed": 1})
 
     answer = batch(
         client,
         op("set", "new", value=1),
-        op("remove", "gone"),
+        op("remove", "removed"),
         op("clear", None),
         op("set", "last", value=1),
     )

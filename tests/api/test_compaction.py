@@ -44,9 +44,9 @@ def compact(client: httpx.Client, **keep: Any) -> httpx.Response:
 
 def story(client: httpx.Client) -> int:
     """Make 14 revisions: create, change, move and delete keys, instances and characters."""
-    make_instance(client, {"a": 1, "b": 1, "gone": 1})
+    make_instance(client, {"a": 1, "b": 1, "removed": 1})
     make_instance(client, {"x": 1}, id="shield")
-    done(client.delete("/instances/sword/data/gone"))
+    done(client.delete("/instances/sword/data/removed"))
     set_value(client, "a", 2, x_message_id="m1")
     done(client.post("/instances", json={"id": "shield", "characterId": "uther"}))
     done(client.put("/instances/sword/data/override", json={"b": 2, "c": 3}))
@@ -113,19 +113,19 @@ def test_a_read_below_the_cutoff_is_refused_and_names_the_oldest_revision(
 ) -> None:
     last = story(client)
     done(compact(client, revisions=3))
-    gone = (410, "compacted", {"oldest": last - 3})
+    compacted = (410, "compacted", {"oldest": last - 3})
     below = last - 4
 
-    assert [refused(client.get(path, params={"at": below})) for path in READS] == [gone] * 5
-    assert refused(client.get("/instances/sword?at=0")) == gone
-    assert refused(client.get("/instances/sword?at=2001-01-01T00:00:00Z")) == gone
-    assert refused(client.get(f"/instances/sword/diff?from={below}")) == gone
-    assert refused(client.get(f"/instances/sword/diff?from={last}&to={below}")) == gone
-    assert refused(client.get(f"/instances/sword/history?after={below}")) == gone
-    assert refused(client.get(f"/changes?since={below}")) == gone
-    assert refused(client.get(f"/events?since={below}")) == gone
+    assert [refused(client.get(path, params={"at": below})) for path in READS] == [compacted] * 5
+    assert refused(client.get("/instances/sword?at=0")) == compacted
+    assert refused(client.get("/instances/sword?at=2001-01-01T00:00:00Z")) == compacted
+    assert refused(client.get(f"/instances/sword/diff?from={below}")) == compacted
+    assert refused(client.get(f"/instances/sword/diff?from={last}&to={below}")) == compacted
+    assert refused(client.get(f"/instances/sword/history?after={below}")) == compacted
+    assert refused(client.get(f"/changes?since={below}")) == compacted
+    assert refused(client.get(f"/events?since={below}")) == compacted
     for what in ("instances/sword", "characters/arthur"):
-        assert refused(client.post(f"/{what}/restore", json={"revision": below})) == gone
+        assert refused(client.post(f"/{what}/restore", json={"revision": below})) == compacted
     assert head(client) == last
 
 
@@ -205,8 +205,8 @@ def test_days_are_counted_from_now(client: httpx.Client, monkeypatch: pytest.Mon
     assert answer.json()["oldest"] == 3
     assert (values_of(client, at=3), values_of(client, at=4)) == ('{"a":2}', '{"a":3}')
     assert values_of(client, at="2020-06-01T00:00:00Z") == '{"a":2}'
-    gone = (410, "compacted", {"oldest": 3})
-    assert refused(client.get("/instances/sword?at=2020-01-01T12:00:00Z")) == gone
+    compacted = (410, "compacted", {"oldest": 3})
+    assert refused(client.get("/instances/sword?at=2020-01-01T12:00:00Z")) == compacted
     assert compact(client, days=0).json()["oldest"] == 4
 
 
@@ -290,8 +290,8 @@ def test_a_server_set_to_keep_some_revisions_folds_the_rest(tmp_path: Path) -> N
 
         wait_for(is_folded)
 
-        gone = refused(client.get("/instances/sword?at=1"))
-        assert gone == (410, "compacted", {"oldest": last - 4})
+        compacted = refused(client.get("/instances/sword?at=1"))
+        assert compacted == (410, "compacted", {"oldest": last - 4})
 
 
 @pytest.mark.parametrize(

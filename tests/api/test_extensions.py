@@ -189,29 +189,29 @@ def test_deregistering_in_other_case_leaves_the_extension_alone(
 
 
 def test_a_purge_moves_the_file_to_the_trash_and_registering_starts_empty(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, server.client("gone") as client:
-        server.register("gone")
+    with running_server(tmp_path) as server, server.client("purged") as client:
+        server.register("purged")
         make_instance(client, "sword", {"edge": "keen"})
 
-        answer = delete_register(client, extensionId="gone", purge=True)
+        answer = delete_register(client, extensionId="purged", purge=True)
 
-        assert outcome(answer) == deregistered("gone")
-        assert not (tmp_path / "gone.db").exists()
+        assert outcome(answer) == deregistered("purged")
+        assert not (tmp_path / "purged.db").exists()
         assert [each.suffix for each in (tmp_path / "trash").iterdir()] == [".db"]
-        server.register("gone")
+        server.register("purged")
         assert outcome(client.get("/characters")) == (200, [])
         assert data_text(client) == "{}"
 
 
 def test_a_deregistered_extension_can_still_be_purged(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, server.client("gone") as client:
-        server.register("gone")
-        delete_register(client, extensionId="gone")
+    with running_server(tmp_path) as server, server.client("purged") as client:
+        server.register("purged")
+        delete_register(client, extensionId="purged")
 
-        answer = delete_register(client, extensionId="gone", purge=True)
+        answer = delete_register(client, extensionId="purged", purge=True)
 
-        assert outcome(answer) == deregistered("gone")
-        assert not (tmp_path / "gone.db").exists()
+        assert outcome(answer) == deregistered("purged")
+        assert not (tmp_path / "purged.db").exists()
         assert len(list((tmp_path / "trash").iterdir())) == 1
 
 
@@ -239,21 +239,21 @@ def test_revisions_continue_after_deregistering(client: httpx.Client, extension_
 
 
 def test_an_extension_is_described(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, server.client("told") as client:
-        server.register("told")
+    with running_server(tmp_path) as server, server.client("described") as client:
+        server.register("described")
         make_instance(client, "sword", {"edge": "keen", "weight": 2})
 
-        answer = client.get("/extensions/told")
+        answer = client.get("/extensions/described")
 
         size = answer.json()["bytes"]
-        assert size >= (tmp_path / "told.db").stat().st_size
+        assert size >= (tmp_path / "described.db").stat().st_size
         assert outcome(answer) == (
             200,
             {
-                "id": "told",
+                "id": "described",
                 "status": "ok",
                 "revision": 3,
-                "path": "told.db",
+                "path": "described.db",
                 "registeredAt": MOMENT,
                 "characters": 1,
                 "instances": 1,

@@ -243,8 +243,8 @@ def test_a_cursor_below_the_oldest_revision_is_refused(client: httpx.Client, pat
     done(client.post("/compact", json={"keep": {"revisions": 1}}))
 
     assert refused(client.get(f"{path}?since=2")) == (410, "compacted", {"oldest": 3})
-    gone = client.get(path, headers={"last-event-id": "0"})
-    assert refused(gone) == (410, "compacted", {"oldest": 3})
+    compacted = client.get(path, headers={"last-event-id": "0"})
+    assert refused(compacted) == (410, "compacted", {"oldest": 3})
     assert [each.id for each in follow(client, 1, "?since=3")] == [4]
 
 
@@ -420,9 +420,9 @@ def test_a_reader_that_does_not_read_delays_nobody(tmp_path: Path) -> None:
             next(events)
             write_megabytes(server)
             with server.client() as other:
-                gone = other.request("DELETE", "/register", json={"extensionId": "demo"})
+                deregistered = other.request("DELETE", "/register", json={"extensionId": "demo"})
 
-    assert gone.status_code == 200
+    assert deregistered.status_code == 200
 
 
 def test_a_head_request_for_a_stream_ends(tmp_path: Path) -> None:

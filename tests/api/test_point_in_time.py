@@ -212,8 +212,8 @@ def differences(client: httpx.Client, **params: Any) -> Any:
 
 
 def test_a_difference_lists_the_old_keys_in_order_and_then_the_new(client: httpx.Client) -> None:
-    make_instance(client, {"z": 1, "same": [1], "gone": None, "a": {"x": 1}})
-    done(client.delete("/instances/sword/data/gone"))
+    make_instance(client, {"z": 1, "same": [1], "removed": None, "a": {"x": 1}})
+    done(client.delete("/instances/sword/data/removed"))
     values = {"new": None, "a": {"x": 2}, "z": "1", "same": [1], "late": 0}
     revision = done(client.put("/instances/sword/data/merge", json=values))
 
@@ -222,7 +222,7 @@ def test_a_difference_lists_the_old_keys_in_order_and_then_the_new(client: httpx
 
     assert forth == [
         {"key": "z", "before": 1, "after": "1"},
-        {"key": "gone", "before": None},
+        {"key": "removed", "before": None},
         {"key": "a", "before": {"x": 1}, "after": {"x": 2}},
         {"key": "new", "after": None},
         {"key": "late", "after": 0},
@@ -232,7 +232,7 @@ def test_a_difference_lists_the_old_keys_in_order_and_then_the_new(client: httpx
         {"key": "a", "before": {"x": 2}, "after": {"x": 1}},
         {"key": "new", "before": None},
         {"key": "late", "before": 0},
-        {"key": "gone", "after": None},
+        {"key": "removed", "after": None},
     ]
     assert differences(client, **{"from": 5}) == forth
     assert differences(client, **{"from": 5, "to": 5}) == []

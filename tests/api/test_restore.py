@@ -191,7 +191,7 @@ def test_a_restore_can_itself_be_undone(client: httpx.Client) -> None:
     assert values_of(client, at=4) == '{"edge":"keen"}'
 
 
-def test_a_restore_is_unanchored_and_says_who_asked(client: httpx.Client) -> None:
+def test_a_restore_is_unanchored_and_has_an_actor(client: httpx.Client) -> None:
     make_instance(client)
     set_value(client, "edge", 1, x_message_id="m1")
     set_value(client, "edge", 2, x_message_id="m2")
@@ -223,7 +223,7 @@ def test_a_removal_by_restore_is_logged_as_restore(client: httpx.Client) -> None
     assert values_of(client) == "{}"
 
 
-def test_before_it_existed_there_is_nothing_to_restore(client: httpx.Client) -> None:
+def test_a_restore_to_a_revision_before_the_creation_is_refused(client: httpx.Client) -> None:
     done(client.post("/characters", json={"id": "uther"}))
     make_instance(client, {"edge": 1})
 

@@ -1,6 +1,6 @@
 """
 The application under ASGI: as a Starlette application, mounted in another one, and under a
-stock uvicorn. tests/api runs through a stock uvicorn too; here is what those tests do not ask.
+stock uvicorn. tests/api runs through a stock uvicorn too; this file has what those tests lack.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def mounted(inner: Starlette, path: str = "/tools/tracker") -> Starlette:
 # The application
 
 
-def test_importing_the_package_imports_next_to_nothing() -> None:
+def test_importing_the_package_imports_almost_nothing() -> None:
     code = "import sys, valuetracker; print('starlette' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -95,7 +95,7 @@ def test_without_settings_the_environment_is_read(
     assert (tmp_path / "db" / ".registry.db").exists()
 
 
-def test_a_variable_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_an_invalid_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VALUETRACKER_PORT", "http")
 
     with pytest.raises(StartupError, match="VALUETRACKER_PORT"):
@@ -243,7 +243,7 @@ def test_a_mounted_application_answers_below_its_mount(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tracker", "/my tracker", "/größe", "/a/b/c"])
-def test_it_can_be_mounted_anywhere(tmp_path: Path, path: str) -> None:
+def test_the_application_can_be_mounted_anywhere(tmp_path: Path, path: str) -> None:
     async def session(client: httpx.AsyncClient) -> None:
         home = await client.get(path + "/")
         assert home.status_code == 302
@@ -278,7 +278,7 @@ def test_the_path_is_used_if_there_is_no_raw_path() -> None:
     assert route_path({"path": "/my key"}) == b"/my%20key"
 
 
-# Who may ask
+# Who is admitted
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_the_path_is_used_if_there_is_no_raw_path() -> None:
         ("::ffff:192.0.2.7", True),
     ],
 )
-def test_addresses_of_the_network_are_told_from_loopback(host: str, is_network: bool) -> None:
+def test_network_addresses_are_distinguished_from_loopback(host: str, is_network: bool) -> None:
     assert is_network_address(host) == is_network
 
 
@@ -424,7 +424,7 @@ def test_a_body_that_is_too_large_is_refused_alike(both: list[RunningServer], si
     assert asgi == in_pieces == fast
 
 
-def test_a_large_body_is_not_taken_from_a_stranger(tmp_path: Path) -> None:
+def test_a_large_body_is_refused_unread_if_the_caller_is_not_allowed(tmp_path: Path) -> None:
     TokenFile(tmp_path).create("me", (), read_others=False, admin=True)
 
     with running_server(tmp_path, http="asgi") as server:
@@ -434,7 +434,7 @@ def test_a_large_body_is_not_taken_from_a_stranger(tmp_path: Path) -> None:
     assert b"token_required" in body
 
 
-# Clients that go
+# Clients that disconnect
 
 
 def readers_of(server: RunningServer) -> int:
@@ -443,7 +443,9 @@ def readers_of(server: RunningServer) -> int:
 
 
 @pytest.mark.parametrize("path", ["/events", "/changes?since=0&wait=60"])
-def test_a_client_that_goes_is_not_waited_for(both: list[RunningServer], path: str) -> None:
+def test_the_server_does_not_wait_for_a_client_that_disconnects(
+    both: list[RunningServer], path: str
+) -> None:
     server = both[1]
     url = urlsplit(server.url)
     lines = [f"GET {PREFIX}{path} HTTP/1.1", "host: localhost", "x-extension-id: demo", "", ""]

@@ -1,4 +1,4 @@
-"""Deflated streams: any zlib reads them, and what goes to many is packed once."""
+"""Deflated streams: any zlib reads them, and a piece for many readers is packed once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECES = some.lists(some.binary(max_size=2_000), max_size=8)
 
 
 class Given:
-    """Pieces that are there already."""
+    """A stream of pieces that are available at once."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._given = pieces
@@ -34,11 +34,11 @@ async def sent(packer: Packer, *pieces: bytes) -> list[bytes]:
 
 
 @given(PIECES, some.integers(0, 8))
-async def test_what_is_sent_reads_as_what_was_given_at_every_moment(
+async def test_each_packed_piece_can_be_unpacked_as_soon_as_it_is_sent(
     pieces: list[bytes], shared: int
 ) -> None:
     packer = Packer()
-    # Another stream that began with others of the same pieces.
+    # Another stream began with others of the same pieces.
     await sent(packer, *pieces[shared:])
     reader = zlib.decompressobj()
     beginning, *blocks, end = await sent(packer, *pieces)
@@ -52,7 +52,9 @@ async def test_what_is_sent_reads_as_what_was_given_at_every_moment(
 
 
 @given(some.binary(max_size=100_000), some.binary(max_size=100_000))
-def test_checksums_of_two_texts_make_that_of_both(first: bytes, second: bytes) -> None:
+def test_the_checksum_of_joined_texts_is_computed_from_their_checksums(
+    first: bytes, second: bytes
+) -> None:
     combined = combine(zlib.adler32(first), zlib.adler32(second), len(second))
 
     assert combined == zlib.adler32(first + second)
@@ -68,7 +70,7 @@ async def test_a_piece_for_many_is_packed_once() -> None:
     assert packer.pack(bytes(bytearray(piece))) is not first
 
 
-async def test_what_is_remembered_is_bounded() -> None:
+async def test_the_bytes_of_remembered_pieces_are_bounded() -> None:
     packer = Packer()
     pieces = [bytes(KEPT_BYTES // 4 + number) for number in range(5)]
     large = bytes(KEPT_BYTES + 1)
@@ -81,7 +83,7 @@ async def test_what_is_remembered_is_bounded() -> None:
     assert packer.pack(large) is not too_large
 
 
-async def test_closing_it_closes_what_it_was_given() -> None:
+async def test_closing_the_stream_closes_its_source() -> None:
     pieces = Given(b"a")
 
     await Deflated(pieces, Packer()).aclose()
@@ -105,5 +107,5 @@ async def test_closing_it_closes_what_it_was_given() -> None:
         (b"x-deflate", False),
     ],
 )
-def test_who_reads_deflate(header: bytes | None, accepted: bool) -> None:
+def test_which_accept_encoding_headers_accept_deflate(header: bytes | None, accepted: bool) -> None:
     assert accepts_deflate(header) is accepted

@@ -34,7 +34,7 @@ def test_raw_bytes_that_are_not_utf8_are_refused(
         b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: some\r\n\r\n",
     ],
 )
-def test_even_what_is_no_http_is_refused_in_the_one_shape(
+def test_bytes_that_are_no_http_are_refused_in_the_shape_of_all_errors(
     shared_server: RunningServer, request_bytes: bytes
 ) -> None:
     answer = send_raw(shared_server, request_bytes)
@@ -45,7 +45,7 @@ def test_even_what_is_no_http_is_refused_in_the_one_shape(
     assert sorted(answer.json()) == ["code", "details", "error", "hint"]
 
 
-def test_what_follows_an_offered_upgrade_is_not_read_as_a_request(
+def test_bytes_after_an_offered_upgrade_are_not_read_as_a_request(
     shared_server: RunningServer, extension_id: str
 ) -> None:
     with shared_server.client(extension_id) as client:

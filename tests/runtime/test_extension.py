@@ -1,4 +1,4 @@
-"""Time never runs backwards, whether an answer comes from memory or from the file."""
+"""No later answer is older than an earlier one, from the answer cache or from the file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def extension(database: SQLiteDatabase) -> Extension:
     return extension
 
 
-async def test_a_reading_carries_its_revision_and_what_it_depends_on(
+async def test_a_reading_has_its_revision_and_its_tags(
     extension: Extension,
 ) -> None:
     reading = await extension.read(list_values, TARGET)
@@ -53,7 +53,7 @@ async def test_a_reading_carries_its_revision_and_what_it_depends_on(
     assert reading.keepable
 
 
-async def test_a_verb_that_names_nothing_depends_on_everything(extension: Extension) -> None:
+async def test_an_answer_of_a_verb_without_tags_depends_on_everything(extension: Extension) -> None:
     async def verb(tx: Snapshot) -> int:
         return tx.head.revision
 
@@ -88,18 +88,18 @@ async def test_an_answer_is_not_kept_if_a_commit_happened_since_its_read_began(
     assert (await extension.read(list_values, TARGET)).keepable
 
 
-async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_it(
+async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_applied_it(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
-    # The engine tells of a commit after it is in the file: here, only when we let it.
-    told = commits_of(database)
+    # The engine notifies the event loop after a commit is in the file; here the test does it.
+    commits = commits_of(database)
     await extension.write(set_value, TARGET, "k", "1")
 
     async with held_writer(database):
         reading = asyncio.create_task(extension.read(find_value, TARGET, "k"))
         done, _ = await asyncio.wait([reading], timeout=0.2)
         assert not done
-        extension.apply_commit(told[0])
+        extension.apply_commit(commits[0])
         found = await reading
 
     assert found.revision == 2
@@ -107,28 +107,28 @@ async def test_a_read_that_saw_a_commit_waits_until_the_event_loop_has_heard_of_
     assert not found.keepable
 
 
-async def test_a_refusal_is_held_back_like_any_answer(
+async def test_a_refusal_waits_like_any_answer(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
-    told = commits_of(database)
+    commits = commits_of(database)
     await extension.write(set_value, TARGET, "k", "1")
 
     async with held_writer(database):
         reading = asyncio.create_task(extension.read(get_character, "nobody"))
         done, _ = await asyncio.wait([reading], timeout=0.2)
         assert not done
-        extension.apply_commit(told[0])
+        extension.apply_commit(commits[0])
 
         with pytest.raises(CharacterNotFound):
             await reading
 
 
-async def test_a_commit_that_nobody_was_told_of_makes_all_that_is_kept_doubtful(
+async def test_a_commit_without_a_notification_invalidates_all_kept_answers(
     database: SQLiteDatabase, extension: Extension
 ) -> None:
     touched: list[Commit] = []
     extension._committed = lambda _, commit: touched.append(commit)
-    # It hears that the group has ended, and nothing of what became of it.
+    # The event loop learns that the group has ended, but not if it was committed.
     database.on_commit = lambda _: extension.apply_commit(None)
     await extension.write(set_value, TARGET, "k", "1")
 
@@ -152,7 +152,7 @@ async def test_a_read_in_a_held_group_sees_all_of_it_or_nothing(
     assert len(after.result) == 20
 
 
-async def test_readers_never_see_time_run_backwards(extension: Extension) -> None:
+async def test_readers_never_see_an_older_revision_after_a_newer_one(extension: Extension) -> None:
     done = asyncio.Event()
 
     async def read_on() -> list[int]:
@@ -176,7 +176,7 @@ async def test_readers_never_see_time_run_backwards(extension: Extension) -> Non
         assert seen == sorted(seen)
 
 
-async def test_closing_waits_for_those_who_are_inside(database: SQLiteDatabase) -> None:
+async def test_closing_waits_for_running_verbs(database: SQLiteDatabase) -> None:
     extension = Extension("demo", database, 0, lambda *_: None, Capacity(4))
     extension.acquire()
     extension.acquire()
@@ -191,7 +191,7 @@ async def test_closing_waits_for_those_who_are_inside(database: SQLiteDatabase) 
     assert database._writer is None
 
 
-def test_readers_over_http_never_see_a_value_go_back(
+def test_readers_over_http_never_see_an_older_value_after_a_newer_one(
     shared_server: RunningServer, extension_id: str
 ) -> None:
     keys = ("a", "b", "c")
@@ -215,7 +215,7 @@ def test_readers_over_http_never_see_a_value_go_back(
             while not done.is_set():
                 turn += 1
                 floor = dict(acknowledged)
-                # Three ways to one value: by itself, with the others, by another route.
+                # Three ways to read one value: alone, with the others, by another route.
                 if turn % 3 == 0:
                     key = keys[(number + turn) % 3]
                     found = client.get(f"/instances/i/data/{key}").json()

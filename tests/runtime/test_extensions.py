@@ -59,7 +59,7 @@ def test_many_extensions_share_few_open_databases(server: RunningServer) -> None
         wait_for(lambda: open_databases(client) <= 2)
 
 
-def test_extensions_used_all_at_once_do_not_stay_open(server: RunningServer) -> None:
+def test_databases_used_all_at_once_do_not_all_stay_open(server: RunningServer) -> None:
     names = [f"extension-{number}" for number in range(12)]
     for name in names:
         server.register(name)
@@ -94,7 +94,7 @@ def test_first_requests_at_the_same_time_open_one_database(server: RunningServer
     recount(server.data_dir / "demo.db")
 
 
-def test_registering_at_the_same_time_makes_one_extension(server: RunningServer) -> None:
+def test_registering_an_id_at_the_same_time_makes_one_extension(server: RunningServer) -> None:
     together = threading.Barrier(8)
 
     def use(name: str) -> int:
@@ -131,7 +131,7 @@ def test_closing_and_opening_again_loses_nothing_under_load(server: RunningServe
 
 
 @pytest.mark.parametrize("purge", [False, True])
-def test_deregistering_while_others_write_keeps_or_refuses_each_write(
+def test_each_write_during_a_deregistration_is_kept_or_refused(
     server: RunningServer, purge: bool
 ) -> None:
     server.register("demo")
@@ -181,7 +181,7 @@ def test_deregistering_while_others_write_keeps_or_refuses_each_write(
     assert kept == set(acknowledged)
 
 
-def test_registering_again_finds_the_data_and_purging_begins_above_the_old_numbers(
+def test_registering_again_finds_the_data_and_revisions_continue_after_a_purge(
     server: RunningServer,
 ) -> None:
     with server.client("demo") as client:
@@ -189,9 +189,9 @@ def test_registering_again_finds_the_data_and_purging_begins_above_the_old_numbe
         assert put_value(client, 1).headers["x-revision"] == "2"
 
         deregister(client, "demo")
-        gone = client.get("/instances/i/data")
+        purged = client.get("/instances/i/data")
         register(client, "demo")
-        assert gone.status_code == 404
+        assert purged.status_code == 404
         assert client.get("/instances/i/data").json() == {"k": 1}
         assert put_value(client, 2).headers["x-revision"] == "3"
 
@@ -250,7 +250,7 @@ def test_an_older_copy_is_refused_until_it_is_registered_again(tmp_path: Path) -
     assert int(written.headers["x-revision"]) == highest + 1
 
 
-def test_an_older_copy_put_in_place_of_an_open_file_never_answers_as_if_it_were_new(
+def test_an_older_copy_that_replaces_an_open_file_is_never_answered_from(
     server: RunningServer,
 ) -> None:
     file = server.data_dir / "demo.db"
@@ -272,7 +272,7 @@ def test_an_older_copy_put_in_place_of_an_open_file_never_answers_as_if_it_were_
 
         older.replace(file)
 
-        # The first request finds out; those after it find the database closed.
+        # The first request notices it; those after it find the database closed.
         for _ in range(5):
             for name in ("first", "second"):
                 answer = client.get(f"/instances/{name}/data/state")

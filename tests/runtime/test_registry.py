@@ -39,7 +39,7 @@ async def test_a_new_directory_has_an_empty_registry(engine: SQLiteEngine) -> No
     await registry.close()
 
 
-async def test_what_is_saved_is_there_after_a_restart(engine: SQLiteEngine) -> None:
+async def test_a_saved_extension_is_loaded_after_a_restart(engine: SQLiteEngine) -> None:
     registry = await load(engine)
     await registry.save(OTHER)
     await registry.save(DEMO)
@@ -57,20 +57,20 @@ async def test_a_deregistered_extension_is_remembered_but_not_registered(
     engine: SQLiteEngine,
 ) -> None:
     registry = await load(engine)
-    gone = replace(DEMO, location=None, identity=None, revision=7, registered=False)
+    deregistered = replace(DEMO, location=None, identity=None, revision=7, registered=False)
     await registry.save(DEMO)
-    await registry.save(gone)
+    await registry.save(deregistered)
     await registry.close()
 
     registry = await load(engine)
 
-    assert registry.find("Demo") == gone
+    assert registry.find("Demo") == deregistered
     assert registry.find_registered("Demo") is None
     assert registry.list_registered() == []
     await registry.close()
 
 
-async def test_a_revision_that_is_noted_never_falls(engine: SQLiteEngine, tmp_path: Path) -> None:
+async def test_a_saved_revision_never_decreases(engine: SQLiteEngine, tmp_path: Path) -> None:
     registry = await load(engine)
     await registry.save(OTHER)
 
@@ -87,7 +87,7 @@ async def test_a_revision_that_is_noted_never_falls(engine: SQLiteEngine, tmp_pa
     ]
 
 
-async def test_ids_are_found_letter_by_letter(engine: SQLiteEngine) -> None:
+async def test_ids_are_found_in_their_exact_case_only(engine: SQLiteEngine) -> None:
     registry = await load(engine)
     await registry.save(DEMO)
 
@@ -97,7 +97,7 @@ async def test_ids_are_found_letter_by_letter(engine: SQLiteEngine) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"words", b"SQLite format 3\x00" + b"\x00" * 4096])
-async def test_a_damaged_registry_stops_the_start_and_is_left_alone(
+async def test_a_damaged_registry_stops_the_start_and_is_not_changed(
     engine: SQLiteEngine, tmp_path: Path, content: bytes
 ) -> None:
     file = tmp_path / ".registry.db"
@@ -109,9 +109,7 @@ async def test_a_damaged_registry_stops_the_start_and_is_left_alone(
     assert file.read_bytes() == content
 
 
-async def test_a_failed_start_lets_go_of_the_directory(
-    engine: SQLiteEngine, tmp_path: Path
-) -> None:
+async def test_a_failed_start_releases_the_directory(engine: SQLiteEngine, tmp_path: Path) -> None:
     (tmp_path / ".registry.db").write_bytes(b"words")
     with pytest.raises(StartupError):
         await engine.start(AT)

@@ -49,7 +49,7 @@ def test_without_a_token_the_server_listens_on_loopback_only_and_says_why(
 
 def test_a_revoked_token_counts_as_no_token(run_program: RunProgram, tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "db")
-    token, _ = tokens.create("gone", (), read_others=False, admin=True)
+    token, _ = tokens.create("revoked", (), read_others=False, admin=True)
     tokens.revoke(token.id)
 
     program = run_program("--host", "0.0.0.0", ready=False)

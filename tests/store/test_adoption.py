@@ -19,7 +19,7 @@ from tests.integrity.recount import recount
 from tests.support.databases import log_of, select
 from tests.support.original import VALUES, make_original
 
-# Registers `demo` in the data directory named on its command line, as the server would.
+# Registers `demo` in the data directory named on its command line, as the server does.
 REGISTER = """
 import asyncio, pathlib, sys
 from valuetracker.app import create_engine
@@ -64,7 +64,7 @@ def test_every_value_reads_as_the_original_would_have_returned_it(server: Runnin
     assert isinstance(found.json()["number"], int)
 
 
-def test_characters_and_instances_come_over_with_their_times(server: RunningServer) -> None:
+def test_characters_and_instances_are_adopted_with_their_times(server: RunningServer) -> None:
     make_original(server.data_dir / "demo.db")
 
     with server.client("demo") as client:
@@ -112,7 +112,7 @@ def test_rows_without_an_owner_get_one(server: RunningServer) -> None:
     assert orphaned["instances"][0]["data"] == {"k": 1, "l": 2}
 
 
-def test_adoption_is_the_first_revision_and_the_log_is_whole(server: RunningServer) -> None:
+def test_adoption_is_the_first_revision_and_the_log_is_complete(server: RunningServer) -> None:
     make_original(server.data_dir / "demo.db")
 
     with server.client("demo") as client:
@@ -162,7 +162,7 @@ def test_an_adopted_file_is_found_again_after_a_restart(tmp_path: Path) -> None:
         assert client.get("/instances/run/data").content == before
 
 
-def test_a_file_whose_last_writes_are_still_beside_it_is_adopted_whole(
+def test_a_file_is_adopted_with_the_writes_that_are_still_in_its_wal(
     server: RunningServer,
 ) -> None:
     file = server.data_dir / "demo.db"
@@ -172,7 +172,7 @@ def test_a_file_whose_last_writes_are_still_beside_it_is_adopted_whole(
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("UPDATE data SET value = '\"late\"' WHERE key = 'text'")
         connection.commit()
-        # As a killed program would leave them.
+        # As a killed program leaves them.
         for ending in ("", "-wal"):
             file.with_name(file.name + ending).write_bytes(
                 made.with_name(made.name + ending).read_bytes()
@@ -197,13 +197,13 @@ def register_in_a_process(data_dir: Path, failpoint: str = "") -> int:
 @pytest.mark.parametrize(
     "failpoint", ["mid_adoption:kill", "mid_migration:kill:1", "mid_migration:kill:9"]
 )
-def test_an_adoption_killed_half_way_is_the_old_file_and_then_adopts(
+def test_an_adoption_killed_half_way_leaves_the_old_file_and_the_next_start_adopts_it(
     tmp_path: Path, failpoint: str
 ) -> None:
     file = tmp_path / "demo.db"
     make_original(file)
     before = file.read_bytes()
-    # The registry is made first: its own migration is not what is to be killed.
+    # The registry is made first, because this test must not kill its migration.
     with running_server(tmp_path):
         pass
 
@@ -220,7 +220,9 @@ def test_an_adoption_killed_half_way_is_the_old_file_and_then_adopts(
     recount(file)
 
 
-def test_a_large_adoption_killed_half_way_is_the_old_file_and_then_adopts(tmp_path: Path) -> None:
+def test_a_large_adoption_killed_half_way_leaves_the_old_file_and_the_next_start_adopts_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "demo.db"
     make_original(file)
     rows = [(f"large {number}", '"' + "x" * 50_000 + '"') for number in range(200)]
@@ -233,7 +235,7 @@ def test_a_large_adoption_killed_half_way_is_the_old_file_and_then_adopts(tmp_pa
         pass
 
     assert register_in_a_process(tmp_path, "mid_adoption:kill") == -signal.SIGKILL
-    # More than SQLite keeps in memory: half of it had been written already.
+    # More than SQLite keeps in memory: half of it was written already.
     assert file.read_bytes() != before
     with running_server(tmp_path) as server, server.client("demo") as client:
         answer = register(client)
@@ -245,7 +247,7 @@ def test_a_large_adoption_killed_half_way_is_the_old_file_and_then_adopts(tmp_pa
     recount(file)
 
 
-def test_the_process_that_is_killed_here_adopts_when_it_is_not(tmp_path: Path) -> None:
+def test_the_process_that_these_tests_kill_adopts_if_it_is_not_killed(tmp_path: Path) -> None:
     make_original(tmp_path / "demo.db")
 
     assert register_in_a_process(tmp_path) == 0
@@ -257,7 +259,7 @@ def test_the_process_that_is_killed_here_adopts_when_it_is_not(tmp_path: Path) -
     "moment",
     ["words", "", None, 1700000000000, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"],
 )
-def test_a_time_that_is_none_does_not_stop_an_adoption(server: RunningServer, moment: Any) -> None:
+def test_an_invalid_time_does_not_stop_an_adoption(server: RunningServer, moment: Any) -> None:
     file = server.data_dir / "demo.db"
     make_original(file)
     with closing(sqlite3.connect(file)) as connection:
@@ -272,7 +274,7 @@ def test_a_time_that_is_none_does_not_stop_an_adoption(server: RunningServer, mo
     assert found["character"]["createdAt"].endswith("Z")
 
 
-def test_values_that_are_no_text_come_over(server: RunningServer) -> None:
+def test_values_that_are_not_stored_as_text_are_adopted(server: RunningServer) -> None:
     file = server.data_dir / "demo.db"
     make_original(file)
     with closing(sqlite3.connect(file)) as connection:
@@ -292,7 +294,7 @@ def test_values_that_are_no_text_come_over(server: RunningServer) -> None:
         }
 
 
-def test_a_file_of_neither_make_is_refused_and_left_alone(server: RunningServer) -> None:
+def test_a_file_of_another_program_is_refused_and_not_changed(server: RunningServer) -> None:
     file = server.data_dir / "demo.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE characters (id TEXT)")
@@ -322,7 +324,7 @@ def add_rows(file: Path, *rows: tuple[Any, Any, Any]) -> None:
         connection.commit()
 
 
-def test_what_has_no_name_gets_one(server: RunningServer) -> None:
+def test_rows_without_an_id_or_key_get_one(server: RunningServer) -> None:
     file = server.data_dir / "demo.db"
     make_original(file)
     add_rows(
@@ -343,7 +345,7 @@ def test_what_has_no_name_gets_one(server: RunningServer) -> None:
     assert [each.status_code for each in (history, events, past)] == [200, 200, 200]
 
 
-def test_a_text_that_is_none_costs_no_other_value(server: RunningServer) -> None:
+def test_an_invalid_text_does_not_lose_any_other_value(server: RunningServer) -> None:
     file = server.data_dir / "demo.db"
     make_original(file)
     add_rows(file, ("run", "broken", b"\xffA"))
@@ -356,11 +358,11 @@ def test_a_text_that_is_none_costs_no_other_value(server: RunningServer) -> None
     assert (found["broken"], found["text"]) == ("\ufffdA", "words")
 
 
-def test_the_copy_is_of_what_was_adopted(server: RunningServer) -> None:
+def test_the_copy_has_the_content_that_was_adopted(server: RunningServer) -> None:
     file = server.data_dir / "demo.db"
     make_original(file)
     copy = file.with_name("demo.db.original")
-    # An earlier try got no further than the copy, and the plugin went on.
+    # An earlier attempt ended after the copy, and the plugin wrote more.
     copy.write_bytes(file.read_bytes())
     add_rows(file, ("run", "later", "1"))
     before = file.read_bytes()

@@ -57,17 +57,17 @@ async def database(path: Path) -> AsyncIterator[SQLiteDatabase]:
 
 
 async def group(database: SQLiteDatabase, *jobs: tuple[Any, ...]) -> list[Any]:
-    """What became of these jobs, run as one group: results, or the refusals."""
+    """Run jobs as one group, and return their results or refusals."""
     async with held_writer(database):
         commits = commits_of(database)
         tasks = await waiting(database, *jobs)
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    # One commit is that of the job which held the writer.
-    assert len(commits) == 2, "they were to be one group"
+    # One of the commits is that of the job that held the writer.
+    assert len(commits) == 2, "the jobs were not one group"
     return [orjson.loads(each.body) if isinstance(each, Written) else each for each in answers]
 
 
-async def test_verbs_of_a_group_see_what_earlier_ones_did(
+async def test_verbs_of_a_group_see_the_changes_of_earlier_ones(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
@@ -85,13 +85,13 @@ async def test_verbs_of_a_group_see_what_earlier_ones_did(
 
     assert isinstance(answers[2], DataKeyNotFound)
     assert answers[4] == {"success": True, "removedCount": 1}
-    # A key that came back stands where it last came into being.
+    # A key that was removed and set again is ordered by its last creation.
     state = recount(path)
     assert state["data"] == {"i": {"a": "11", "new": "12"}}
     assert list(state["data"]["i"]) == ["a", "new"]
 
 
-async def test_a_key_that_goes_and_comes_back_in_one_group_moves_to_the_end(
+async def test_a_key_removed_and_set_again_in_one_group_moves_to_the_end(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
@@ -107,7 +107,7 @@ async def test_a_key_that_goes_and_comes_back_in_one_group_moves_to_the_end(
     assert list(recount(path)["data"]["i"].items()) == [("b", "4"), ("a", "3")]
 
 
-async def test_an_instance_goes_and_comes_back_with_data_in_one_group(
+async def test_an_instance_is_deleted_and_created_again_with_data_in_one_group(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", "old")
@@ -130,7 +130,7 @@ async def test_an_instance_goes_and_comes_back_with_data_in_one_group(
     assert list(state["data"]["i"].items()) == [("c", "4"), ("a", "5")]
 
 
-async def test_what_is_made_and_deleted_in_one_group_leaves_only_its_log(
+async def test_an_instance_created_and_deleted_in_one_group_leaves_only_its_log(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await group(
@@ -175,7 +175,9 @@ async def test_a_moved_instance_is_deleted_with_its_new_character_and_not_its_ol
     assert state["data"] == {"i": {"a": "1"}, "k": {}}
 
 
-async def test_an_instance_moved_there_and_back_stays(database: SQLiteDatabase, path: Path) -> None:
+async def test_an_instance_moved_to_another_character_and_back_stays(
+    database: SQLiteDatabase, path: Path
+) -> None:
     await write(database, put_instance, "i", "one", None)
 
     answers = await group(
@@ -190,7 +192,7 @@ async def test_an_instance_moved_there_and_back_stays(database: SQLiteDatabase, 
     assert recount(path)["instances"] == {"i": ["one", None, None]}
 
 
-async def test_override_keeps_places_and_adds_at_the_end(
+async def test_override_keeps_the_order_of_keys_and_adds_new_ones_at_the_end(
     database: SQLiteDatabase, path: Path
 ) -> None:
     await write(database, put_instance, "i", "c", None)
@@ -207,9 +209,7 @@ async def test_override_keeps_places_and_adds_at_the_end(
     assert list(recount(path)["data"]["i"].items()) == [("b", "5"), ("a", "3"), ("y", "4")]
 
 
-async def test_lists_keep_the_order_in_which_things_came_into_being(
-    database: SQLiteDatabase, path: Path
-) -> None:
+async def test_lists_keep_the_order_of_creation(database: SQLiteDatabase, path: Path) -> None:
     for id in ("b", "a", "c"):
         await write(database, put_character, id, None)
     await group(
@@ -292,7 +292,7 @@ async def test_several_changes_of_one_key_in_one_verb_keep_their_order(
     assert [change.after for change in log_of(path) if change.key == "a"] == ["1", "2"]
 
 
-async def test_the_log_says_what_everything_became(database: SQLiteDatabase, path: Path) -> None:
+async def test_the_log_has_the_result_of_every_change(database: SQLiteDatabase, path: Path) -> None:
     made = await write(database, put_instance, "i", "c", "name", "chat")
 
     logged = log_of(path)
@@ -322,9 +322,7 @@ async def test_a_commit_names_what_it_touched(database: SQLiteDatabase) -> None:
     assert commits[1].tags == {*both, ("character", "d")}
 
 
-async def test_numbers_that_are_skipped_are_never_given_out(
-    database: SQLiteDatabase, path: Path
-) -> None:
+async def test_skipped_revisions_are_never_used(database: SQLiteDatabase, path: Path) -> None:
     async def skip(tx: Ledger, revision: int) -> None:
         await tx.apply([UpdateHead(revision=revision)])
 
@@ -336,7 +334,7 @@ async def test_numbers_that_are_skipped_are_never_given_out(
     recount(path, from_revision=1_001)
 
 
-async def test_a_value_that_is_not_what_was_written_is_not_written_over(path: Path) -> None:
+async def test_a_damaged_value_is_not_overwritten(path: Path) -> None:
     async with opened(path) as database:
         await write(database, put_instance, "i", "c", None)
         await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
@@ -346,7 +344,7 @@ async def test_a_value_that_is_not_what_was_written_is_not_written_over(path: Pa
 
         assert database._writer is not None
         await database._writer.run(spoil)
-    # Opened anew, so that nothing is known of the rows but what is in the file.
+    # Open the file again, so that no row is in a cache.
     async with opened(path) as database:
         for job in (
             (set_value, TARGET, "a", "4"),

@@ -1,4 +1,4 @@
-"""The verbs, in groups of any size, against dictionaries that do the same."""
+"""Compare the verbs, in groups of any size, with dictionaries that do the same."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ JOBS = st.one_of(
 
 
 class Model:
-    """What the verbs should do, in dictionaries, which keep their order."""
+    """The effect of the verbs in dictionaries, which keep their order."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -112,10 +112,10 @@ class Model:
         return {"success": True}, True
 
     def delete_instances_of(self, character: str) -> tuple[Any, bool]:
-        gone = [id for id, (owner, _, _) in self.instances.items() if owner == character]
-        for id in gone:
+        deleted = [id for id, (owner, _, _) in self.instances.items() if owner == character]
+        for id in deleted:
             self.delete_instance(id)
-        return {"success": True, "deletedCount": len(gone)}, bool(gone)
+        return {"success": True, "deletedCount": len(deleted)}, bool(deleted)
 
     def set_value(self, id: str, key: str, value: str) -> tuple[Any, bool]:
         if id not in self.instances:
@@ -167,14 +167,14 @@ class Model:
 
 
 def plain(answer: Any) -> Any:
-    """An answer without its moments, which no model can know; a refusal as its code."""
+    """Return an answer without its times, which no model can know; or the code of a refusal."""
     if isinstance(answer, ValueTrackerError):
         return answer.code
     return {key: value for key, value in answer.items() if key not in ("createdAt", "updatedAt")}
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    # Files, where there is none.
+    # None means files.
     url = ""
 
     def __init__(self) -> None:

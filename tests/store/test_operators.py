@@ -1,4 +1,4 @@
-"""What operations do to values, apart from any database."""
+"""Operators applied to values, without a database."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPERANDS = {
 }
 
 
-def test_these_are_all_the_operations() -> None:
+def test_these_are_all_the_operators() -> None:
     assert set(OPERATORS) == set(OPERANDS)
 
 
@@ -73,7 +73,7 @@ WRONG: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("op", "current"), [(op, value) for op, values in WRONG.items() for value in values]
 )
-def test_a_value_of_the_wrong_type_is_refused_by_name(op: str, current: Any) -> None:
+def test_a_value_of_the_wrong_type_is_refused_and_its_type_named(op: str, current: Any) -> None:
     operand = {"merge": {}, "increment": 1}.get(op, 1)
 
     with pytest.raises(TypeConflict, match=name_of(current)):
@@ -96,7 +96,7 @@ def test_a_number_that_leaves_the_range_is_refused(current: Any, by: Any) -> Non
 
 
 @given(st.data())
-def test_the_current_value_and_the_operand_are_left_alone(data: st.DataObject) -> None:
+def test_the_current_value_and_the_operand_are_not_changed(data: st.DataObject) -> None:
     op = data.draw(st.sampled_from(sorted(OPERATORS)))
     current, operand = data.draw(JSON), data.draw(OPERANDS[op])
     kept = copy.deepcopy((current, operand))
@@ -108,19 +108,19 @@ def test_the_current_value_and_the_operand_are_left_alone(data: st.DataObject) -
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_is_that_of_rfc_7396(current: Any, patch: Any) -> None:
+def test_a_merge_follows_rfc_7396(current: Any, patch: Any) -> None:
     assert same(apply_operator("merge", current, patch), merged(current, patch))
 
 
 @given(OBJECTS, OBJECTS)
-def test_merging_twice_is_merging_once(current: Any, patch: Any) -> None:
+def test_merging_twice_gives_the_result_of_merging_once(current: Any, patch: Any) -> None:
     once = apply_operator("merge", current, patch)
 
     assert same(apply_operator("merge", once, patch), once)
 
 
 @given(st.lists(JSON, max_size=4), JSON)
-def test_a_set_has_a_member_once_and_pulled_it_has_none(members: list[Any], value: Any) -> None:
+def test_a_set_has_a_member_once_and_a_pull_removes_it(members: list[Any], value: Any) -> None:
     added = apply_operator("addToSet", members, value)
     pulled = apply_operator("pull", added, value)
 
@@ -141,7 +141,7 @@ def test_equality_is_symmetric_and_keeps_booleans_apart(one: Any, other: Any) ->
         assert not equal(one, other)
 
 
-def test_what_a_refused_patch_copies_is_bounded() -> None:
+def test_the_memory_of_a_refused_patch_is_bounded() -> None:
     doubling = {"op": "copy", "from": "/bomb", "path": "/bomb/-"}
     operations = [{"op": "add", "path": "/bomb", "value": [0]}, *[doubling] * 40]
     tracemalloc.start()
@@ -155,7 +155,7 @@ def test_what_a_refused_patch_copies_is_bounded() -> None:
 
 
 def test_a_patch_can_be_applied_again() -> None:
-    # A group that failed runs each of its verbs once more, with what they were given.
+    # A group that failed runs each of its verbs once more, with the same arguments.
     operations = [
         {"op": "add", "path": "/list", "value": []},
         {"op": "add", "path": "/list/-", "value": {"a": 1}},

@@ -38,7 +38,7 @@ ROWS: list[Any] = [
     EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, 0, 6, 5, 4, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
     KeyframeRow(2, 7 << 24, "hp\x1f7", 12345),
 ]
-# The same where everything that may be missing is missing.
+# The same rows with None for everything that may be missing.
 BARE: list[Any] = [
     CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 1, 9, 0, 7, 8),
     HolderRow(2, 12, "chat", "4", None, None, None, None, AT, AT),
@@ -48,8 +48,8 @@ BARE: list[Any] = [
     FlipRow(5, 7, None),
     EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, 0, 0, 0, 0, ""),
 ]
-# What is no column: what an entry is shown with stands in other rows, under their checksums,
-# and a part of a checksum is made with it.
+# Fields that are no columns: the names shown with an entry are in other rows, under their
+# checksums, and a part of a checksum is computed with the row.
 BESIDE: dict[type, set[str]] = {
     EntryRow: {
         "space",
@@ -111,7 +111,7 @@ def name_of(case: Any) -> str:
 
 
 def altered(value: Any) -> list[Any]:
-    """Values that one flipped bit, or a lost column, could make of this one."""
+    """Return the values that one flipped bit, or a lost column, could make of this one."""
     if value is None:
         return ["", "x", "null"]
     if isinstance(value, int):
@@ -160,7 +160,7 @@ def test_a_number_that_has_become_something_else_is_noticed(row: Any) -> None:
                     replace(sealed, **{name: value}).verify()
 
 
-def test_a_row_that_is_whole_but_another_than_was_asked_for_is_noticed() -> None:
+def test_a_valid_row_that_is_not_the_one_asked_for_is_noticed() -> None:
     row = replace(ROWS[1])
     row.seal()
 
@@ -170,7 +170,7 @@ def test_a_row_that_is_whole_but_another_than_was_asked_for_is_noticed() -> None
 
 
 @pytest.mark.parametrize("row", [CharacterRow(1, 1, "a", None, AT, AT), ROWS[2]], ids=name_of)
-def test_a_name_that_is_missing_is_not_one_that_is_empty_or_called_none(row: Any) -> None:
+def test_the_checksum_distinguishes_a_missing_name_an_empty_one_and_none_as_text(row: Any) -> None:
     sums = set()
     for name in (None, "", "None", "null"):
         other = replace(row, name=name)
@@ -192,7 +192,7 @@ def test_text_that_moves_from_one_column_to_the_next_is_noticed(
     assert (first.checksum == second.checksum) == (one == other)
 
 
-def test_a_missing_value_is_not_an_empty_one_or_null() -> None:
+def test_the_checksum_distinguishes_a_missing_value_an_empty_one_and_null() -> None:
     sums = set()
     for value in (None, "", "null", '"None"'):
         row = replace(ROWS[3], value=value)
@@ -202,7 +202,7 @@ def test_a_missing_value_is_not_an_empty_one_or_null() -> None:
     assert len(sums) == 4
 
 
-# Whatever an adopted file may hold: no NUL, which is not let in.
+# Any text that an adopted file may hold; NUL is never accepted.
 KEYS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | KEYS, st.lists, max_leaves=5
@@ -221,7 +221,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS)
-def test_changes_are_read_from_an_entry_as_they_were_put_in(records: list[Any]) -> None:
+def test_changes_are_read_from_an_entry_as_they_were_written(records: list[Any]) -> None:
     text = "\x1e".join(encode_change(*record) for record in records)
 
     found = decode_changes(text)
@@ -231,7 +231,7 @@ def test_changes_are_read_from_an_entry_as_they_were_put_in(records: list[Any]) 
 
 
 @given(st.dictionaries(KEYS, st.integers(0, 2**39)))
-def test_a_keyframe_is_read_as_it_was_made(revisions: dict[str, int]) -> None:
+def test_a_keyframe_is_read_as_it_was_written(revisions: dict[str, int]) -> None:
     frame = KeyframeRow.of(1, 7 << 24, revisions.items(), 5)
 
     assert frame.verify().revisions() == revisions
@@ -251,7 +251,7 @@ def sealed_copy(row: DataRow, **changes: Any) -> DataRow:
     return copy
 
 
-def test_an_instance_knows_its_values() -> None:
+def test_the_digest_of_an_instance_covers_its_values() -> None:
     values = make_values(("a", "1"), ("b", "2"), ("c", "3"))
     digest = values[0].content ^ values[1].content ^ values[2].content
     instance = replace(ROWS[2], keys=3, digest=digest)
@@ -263,7 +263,7 @@ def test_an_instance_knows_its_values() -> None:
             instance.verify_values(wrong)
 
 
-def test_an_instance_knows_what_its_values_say_and_not_since_when() -> None:
+def test_the_digest_of_an_instance_covers_values_and_not_revisions() -> None:
     (value,) = make_values(("a", "1"))
     instance = replace(ROWS[2], keys=1, digest=value.content)
 
@@ -273,7 +273,7 @@ def test_an_instance_knows_what_its_values_say_and_not_since_when() -> None:
             instance.verify_values([sealed_copy(value, **change)])
 
 
-def test_records_are_what_the_api_answers() -> None:
+def test_rows_become_the_records_that_the_api_answers() -> None:
     assert ROWS[1].record() == {
         "id": "Seraphina.png",
         "name": "Seraphina",
@@ -283,12 +283,12 @@ def test_records_are_what_the_api_answers() -> None:
     assert orjson.loads(ROWS[1].text()) == ROWS[1].record()
 
 
-def test_the_log_keeps_what_makes_an_instance_or_a_chat() -> None:
+def test_the_log_keeps_the_fields_of_an_instance_or_a_chat() -> None:
     assert orjson.loads(ROWS[2].text()) == {
         "id": "run",
         "characterId": "Seraphina.png",
         "name": "Run",
-        # By its number: the id of a chat may change.
+        # By its number, because the id of a chat may change.
         "chat": 4,
         "origin": "older",
         "createdAt": AT,
@@ -297,7 +297,7 @@ def test_the_log_keeps_what_makes_an_instance_or_a_chat() -> None:
     assert orjson.loads(ROWS[4].text()) == {"id": "chat", "archived": True, "createdAt": AT}
 
 
-def test_values_are_spliced_in_as_they_are_stored() -> None:
+def test_values_are_answered_as_they_are_stored() -> None:
     values = make_values(("b", '{"z":1,"a":18446744073709551615}'), ("a", "null"))
 
     assert orjson.dumps(values_record(values)) == (

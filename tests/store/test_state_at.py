@@ -1,4 +1,4 @@
-"""The log read as a past: moments, states, and where folding ends it."""
+"""Reading past states from the log: moments, states, and the oldest revision."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_moment_is_above_every_entry_of_its_revision(extension: Extensio
 
     entries = [entry for (entry,) in await extension.read_result(list_entries)]
     assert moments == [Moment(0), Moment(1), Moment(2), Moment(3)]
-    # The first revision made a character and an instance.
+    # The first revision created a character and an instance.
     assert [sum(entry <= each.entry for entry in entries) for each in moments] == [0, 2, 3, 4]
 
 
@@ -103,14 +103,14 @@ async def former_sword(tx: Snapshot, moment: Moment) -> Any:
     return await instance_at(tx, await sword_of(tx), moment)
 
 
-async def test_a_moment_to_come_is_unknown(extension: Extension) -> None:
+async def test_a_future_moment_is_unknown(extension: Extension) -> None:
     with pytest.raises(RevisionUnknown) as caught:
         await extension.read_result(find_moment, 2)
 
     assert caught.value.details == {"current": 1}
 
 
-async def test_keys_stand_where_they_stood_then(extension: Extension) -> None:
+async def test_keys_are_in_the_order_they_had_then(extension: Extension) -> None:
     await extension.write(merge_values, SWORD, {"z": "1", "a": "2"})
     await extension.write(remove_value, SWORD, "z")
     await extension.write(set_value, SWORD, "z", "3")
@@ -127,10 +127,10 @@ async def test_keys_stand_where_they_stood_then(extension: Extension) -> None:
     ]
 
 
-async def test_a_key_of_an_instance_and_of_one_with_a_similar_id_are_apart(
+async def test_keys_of_instances_with_similar_ids_are_not_confused(
     extension: Extension,
 ) -> None:
-    # An id and a key that look alike when put together, and a character of the same name.
+    # Ids and keys that look alike when they are joined, and a character of the same name.
     await extension.write(put_instance, "sword2", "sword", None)
     await extension.write(set_value, SWORD, "2x", "1")
     await extension.write(set_value, SWORD2, "x", "2")
@@ -142,7 +142,7 @@ async def test_a_key_of_an_instance_and_of_one_with_a_similar_id_are_apart(
     assert [record.key for record in former.values] == ["2x"]
 
 
-async def test_instances_of_a_character_then(extension: Extension) -> None:
+async def test_the_instances_of_a_character_at_a_moment(extension: Extension) -> None:
     await extension.write(put_instance, "shield", "arthur", None)
     await extension.write(put_instance, "sword", "uther", None)
     await extension.write(delete_instance, "shield")
@@ -238,14 +238,14 @@ async def test_the_state_is_the_same_with_keyframes_and_without(
     plain = [await extension.read_result(state, at) for at in moments]
 
     for at in moments:
-        # A keyframe does not speak of keys that are gone.
+        # A keyframe does not contain removed keys.
         present = [present_values(each) for each in (framed[at], plain[at])]
         assert present[0] == present[1]
         assert list(expected[at].items()) == [(each.key, each.after) for each in present[0]]
         assert framed[at].get("") == plain[at].get("")
 
 
-async def test_a_keyframe_of_what_has_been_emptied_says_that_nothing_is_there(
+async def test_a_keyframe_of_a_cleared_instance_has_no_keys(
     extension: Extension, tmp_path: Path
 ) -> None:
     target = chat("chat")
@@ -259,7 +259,7 @@ async def test_a_keyframe_of_what_has_been_emptied_says_that_nothing_is_there(
     recount(tmp_path / "demo.db")
 
 
-async def test_folding_keeps_the_state_at_the_cutoff_and_above(
+async def test_compaction_keeps_the_state_at_the_cutoff_and_above(
     extension: Extension, tmp_path: Path
 ) -> None:
     for number in range(5):
@@ -276,7 +276,7 @@ async def test_folding_keeps_the_state_at_the_cutoff_and_above(
     recount(tmp_path / "demo.db")
 
 
-async def test_what_was_folded_is_counted_right_however_often(
+async def test_folded_changes_are_counted_right_after_every_compaction(
     extension: Extension, tmp_path: Path
 ) -> None:
     for turn in range(4):

@@ -1,4 +1,4 @@
-"""What tests of the API say again and again: answers as they are, and as they should be."""
+"""Requests that many tests of the API make, and the answers they should get."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ DONE = (200, {"success": True})
 
 
 def outcome(answer: httpx.Response) -> tuple[int, Any]:
-    """The status of an answer and its whole body."""
+    """Return the status of an answer and its whole body."""
     return answer.status_code, answer.json()
 
 
 def refusal(error: ValueTrackerError) -> tuple[int, Any]:
-    """The outcome of a request that is refused with this error."""
+    """Return the outcome of a request that is refused with this error."""
     return error.status, error.body()
 
 
 def refused_as(answer: httpx.Response, kind: type[ValueTrackerError]) -> tuple[int, Any]:
-    """The outcome of being refused with such an error, whatever its sentence is."""
+    """Return the outcome of a request that is refused with such an error, whatever its message."""
     sentence = answer.json()["error"]
     assert isinstance(sentence, str)
     assert sentence
@@ -71,7 +71,7 @@ def make_instance(
     values: dict[str, Any] | None = None,
     character_id: str = "arthur",
 ) -> None:
-    """An instance, with these values, in this order."""
+    """Make an instance with these values, in this order."""
     made = client.post("/instances", json={"id": id, "characterId": character_id})
     assert made.status_code == 200, made.text
     for key, value in (values or {}).items():
@@ -80,7 +80,7 @@ def make_instance(
 
 
 def data_text(client: httpx.Client, id: str = "sword") -> str:
-    """The values of an instance as they stand on the wire: order and types can be seen."""
+    """Return the values of an instance as JSON text, which shows order and types."""
     answer = client.get(f"/instances/{id}/data")
     assert answer.status_code == 200, answer.text
     return answer.text

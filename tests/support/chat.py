@@ -1,8 +1,8 @@
 """
-A chat as tests speak of it: values set at messages, chains reconciled, records compared.
+Requests about a chat: set values at messages, reconcile chains, compare records.
 
-`Values` are the chat's own or those of an instance in it; both must follow the story alike,
-so most tests take the fixture `values` and run on both.
+`Values` are the chat's own data or those of an instance in it. Both must follow the story
+alike, so most tests take the fixture `values` and run on both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import httpx
 from tests.model.values_model import done, outcome
 from tests.support.answers import MOMENT
 
-# A visible message: its id (swipe 0), with its swipe, or the whole anchor as it is sent.
+# A visible message: its id (swipe 0), its id and its swipe, or the whole anchor as it is sent.
 Place = str | tuple[str, Any] | dict[str, Any]
 
 NO_OPERATIONS = {"pending": 0, "inProgress": 0, "retrying": 0}
@@ -25,7 +25,7 @@ OVERRIDDEN = (200, {"success": True, "message": "Instance data overridden succes
 
 
 def anchor_of(place: Place) -> dict[str, Any]:
-    """One link of a chain as `reconcile` takes it."""
+    """Return one item of a chain as `reconcile` takes it."""
     if isinstance(place, dict):
         return place
     if isinstance(place, tuple):
@@ -34,7 +34,7 @@ def anchor_of(place: Place) -> dict[str, Any]:
 
 
 def named(message: str | None, swipe: str | None, headers: dict[str, str]) -> dict[str, str]:
-    """Headers as they are sent: `_` for `-`, and the anchor percent-encoded."""
+    """Return headers as they are sent: `_` becomes `-`, and the anchor is percent-encoded."""
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     if message is not None:
         sent["x-message-id"] = quote(message, safe="")
@@ -82,14 +82,14 @@ class Values:
         swipe: str | None = None,
         **headers: str,
     ) -> int:
-        """Set a key, at a message or unanchored; the revision that made."""
+        """Set a key, at a message or unanchored, and return the revision."""
         body = {"key": key, "value": value}
         return done(self.send("POST", "/data", body, message, swipe, **headers))
 
     def run(
         self, *operations: dict[str, Any], message: str | None = None, **headers: str
     ) -> httpx.Response:
-        """A batch on these values, by the chat's own route."""
+        """Run a batch on these values, by the route of the chat."""
         owner = {} if self.instance_id is None else {"instanceId": self.instance_id}
         body = {"operations": [{**owner, **each} for each in operations]}
         return self.chat.send("POST", "/batch", body, message, **headers)
@@ -106,11 +106,11 @@ class Values:
         return answer.json()
 
     def text(self) -> str:
-        """The values as they stand on the wire: order and types can be seen."""
+        """Return the values as JSON text, which shows order and types."""
         return self.client.get(f"{self.path}/data").text
 
     def history(self, **params: Any) -> list[dict[str, Any]]:
-        """Changes, oldest first."""
+        """Return the changes, oldest first."""
         answer = self.client.get(f"{self.path}/history", params={"order": "asc", **params})
         assert answer.status_code == 200, answer.text
         items: list[dict[str, Any]] = answer.json()["items"]
@@ -120,7 +120,7 @@ class Values:
         return self.client.get(self.path + path).headers["etag"]
 
     def difference(self, key: str, **sides: Any) -> dict[str, Any]:
-        """One row as `reconcile` lists it: `before` and `after` where there is one."""
+        """Return one value as `reconcile` lists it: `before` and `after` if there is one."""
         return {"instanceId": self.instance_id, "key": key, **sides}
 
     def conflict(self, key: str, op: str, revision: int) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Values:
 
 
 class Chat(Values):
-    """A chat and what only chats can do."""
+    """A chat, and requests that only chats have."""
 
     def open(self, client: str = "tab", **body: Any) -> Any:
         answer = self.send("POST", "/open", {"client": client, **body})
@@ -139,7 +139,7 @@ class Chat(Values):
         return str(self.open(client)["session"])
 
     def instance(self, id: str, character_id: str = "arthur") -> Values:
-        """An instance made in this chat, or moved into it."""
+        """Make an instance in this chat, or move it here."""
         body = {"id": id, "characterId": character_id, "chatId": self.chat_id}
         done(self.client.post("/instances", json=body))
         return Values(self.client, self.chat_id, id)
@@ -148,7 +148,7 @@ class Chat(Values):
         return self.send("POST", "/reconcile", {"anchors": [*map(anchor_of, places)]}, **headers)
 
     def reconcile(self, *places: Place, **body: Any) -> Any:
-        """Say which messages are visible; the answer, its sentences left out."""
+        """Send the visible messages, and return the answer without its messages for people."""
         sent = {"anchors": [anchor_of(place) for place in places], **body}
         answer = self.send("POST", "/reconcile", sent)
         assert answer.status_code == 200, answer.text
@@ -208,7 +208,7 @@ def reconciled(
     conflicts: Iterable[dict[str, Any]] = (),
     stale: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """What a reconcile should answer, conflicts without their sentence."""
+    """Return the right answer to a reconcile, conflicts without their message for people."""
     return {
         "revision": revision,
         "dormant": dormant,
@@ -237,7 +237,7 @@ def chat_record(chat_id: str, revision: int, archived: bool = False) -> dict[str
 
 
 def chat_state(chat_id: str, revision: int, **parts: Any) -> dict[str, Any]:
-    """The whole state of a chat: empty, but for the parts that are given."""
+    """Return the whole state of a chat: empty but for the parts that are given."""
     return {
         "chatId": chat_id,
         "revision": revision,
@@ -255,7 +255,7 @@ def chat_state(chat_id: str, revision: int, **parts: Any) -> dict[str, Any]:
 
 
 def furnish(client: httpx.Client) -> Chat:
-    """Five revisions: a chat with a value, an instance with one, a version, an id."""
+    """Make five revisions: a chat with a value, an instance with a value, a version, an id."""
     chat = Chat(client, "chat")
     sword = chat.instance("sword")
     assert chat.set("hp", 50) == 2

@@ -34,7 +34,7 @@ async def make_file(path: Path, name: str = "demo", identity: str = IDENTITY) ->
 
 @asynccontextmanager
 async def opened(path: Path, readers: int = 2) -> AsyncIterator[SQLiteDatabase]:
-    """The database of a file, which is made if it is not there."""
+    """Open the database of a file, which is created if it does not exist."""
     if not path.exists():
         await make_file(path)
     database = await SQLiteDatabase.open(path, IDENTITY, SCHEMA, readers)
@@ -50,15 +50,15 @@ async def write(database: Database, verb: Any, *arguments: Any) -> Written:
 
 
 def commits_of(database: Database) -> list[Commit]:
-    """The commits the event loop will be told of from now on."""
+    """Collect the commits that the event loop is notified of from now on."""
     commits: list[Commit] = []
 
-    def told(commit: Commit | None) -> None:
-        # None says only that no group is under way any more.
+    def collect(commit: Commit | None) -> None:
+        # None means only that no group is running any more.
         if commit is not None:
             commits.append(commit)
 
-    database.on_commit = told
+    database.on_commit = collect
     return commits
 
 
@@ -87,7 +87,7 @@ class Gate:
 
 @asynccontextmanager
 async def held_writer(database: Database) -> AsyncIterator[None]:
-    """While this lasts, writes wait; they then go into one group."""
+    """Make writes wait within this context; they then form one group."""
     gate = Gate()
     holding = asyncio.create_task(write(database, gate.verb))
     await gate.reached()
@@ -99,19 +99,19 @@ async def held_writer(database: Database) -> AsyncIterator[None]:
 
 
 async def waiting(database: Database, *jobs: tuple[Any, ...]) -> list[asyncio.Task[Written]]:
-    """Tasks that have each put their job into the queue of the writer."""
+    """Return tasks that have each put their job into the queue of the writer."""
     tasks = [asyncio.create_task(write(database, *job)) for job in jobs]
     await asyncio.sleep(0)
     return tasks
 
 
 def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """What another connection sees in the file."""
+    """Select from a file over another connection."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(statement).fetchall()
 
 
-# The revisions of which there are entries; `{}` is the schema.
+# The revisions that have entries; `{}` is the schema.
 REVISIONS = f"SELECT DISTINCT entry >> {REVISION_BITS} AS revision FROM {{}}.entries ORDER BY 1"
 
 
@@ -120,7 +120,7 @@ def revisions_of(path: Path) -> list[int]:
 
 
 class Logged(NamedTuple):
-    """One change as the log has it: of a character, a chat, an instance or one of its keys."""
+    """One change in the log: of a character, a chat, an instance or one of its keys."""
 
     revision: int
     space: str
@@ -138,7 +138,7 @@ NAMES = """
 
 
 def log_of(path: Path) -> list[Logged]:
-    """All changes in the log of a file, in their order."""
+    """Return all changes in the log of a file, in their order."""
     found = select(path, select_entries("ORDER BY entry").sqlite)
     names = {number: (space, id) for number, space, id in select(path, NAMES)}
     return [

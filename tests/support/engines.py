@@ -29,7 +29,7 @@ async def revision_of(database: Database) -> int:
 
 
 async def read(database: Database, verb: Any, *arguments: Any) -> Any:
-    """What a reading verb returns."""
+    """Run a reading verb and return its result."""
 
     async def job(transaction: Transaction) -> Any:
         return await verb(await Snapshot.take(transaction), *arguments)
@@ -39,7 +39,7 @@ async def read(database: Database, verb: Any, *arguments: Any) -> Any:
 
 @dataclass
 class Bench:
-    """A started engine, and a way to look at its databases from outside."""
+    """A started engine, and a second connection to its databases."""
 
     engine: Engine
     url: str
@@ -50,7 +50,7 @@ class Bench:
         return not self.url
 
     async def create(self, name: str = "demo", revision: int = 0) -> str:
-        """A new database; its identity."""
+        """Create a database and return its identity."""
 
         async def setup(transaction: Transaction) -> None:
             await make_head(transaction, revision)
@@ -69,7 +69,7 @@ class Bench:
             await database.close()
 
     async def outside(self, statement: str, name: str = "demo") -> list[tuple[Any, ...]]:
-        """Run a statement behind the engine's back; `{}` is the database's schema."""
+        """Run a statement over a connection of its own; `{}` is the database's schema."""
         if self.is_sqlite:
             return await asyncio.to_thread(self._outside_file, statement, name)
         connection = await asyncpg.connect(self.url)
@@ -86,7 +86,7 @@ class Bench:
             return found
 
     async def recount(self, name: str = "demo", from_revision: int = 1) -> State:
-        """The state of a database, once all its accounts are found to be true."""
+        """Check every count, link and revision of a database, and return its state."""
         if self.is_sqlite:
             return recount(self.folder / self.location(name), from_revision)
         connection = await asyncpg.connect(self.url)
@@ -103,7 +103,7 @@ class Bench:
 
 @asynccontextmanager
 async def started(url: str, folder: Path, pool_size: int = 4) -> AsyncIterator[Bench]:
-    """An engine that has been started, on files if there is no URL."""
+    """Start an engine; without a URL it works on files."""
     engine = create_engine(
         Settings(data_dir=folder, database=url, readers=4, pool_size=pool_size, database_seconds=20)
     )

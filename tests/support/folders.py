@@ -1,4 +1,4 @@
-"""A SillyTavern as far as an installer can see it: real folders and files."""
+"""The folders and files of a SillyTavern that an installer reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_sillytavern(root: Path, version: str = "1.19.0") -> Path:
 
 
 def tree(root: Path) -> dict[str, bytes | None]:
-    """All that is in a folder: files with their bytes, folders with nothing."""
+    """Return the content of a folder: files with their bytes, folders with None."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes() if path.is_file() else None
         for path in sorted(root.rglob("*"))

@@ -1,4 +1,4 @@
-"""Files as the original SillyTavern plugin made them."""
+"""Database files as the original SillyTavern plugin made them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CREATE INDEX idx_instances_character_id ON instances(character_id);
 CREATE INDEX idx_data_instance_id ON data(instance_id);
 """
 
-# Text in the `value` column, and what the original would have answered.
+# Text in the `value` column, and the answer of the original plugin.
 VALUES: dict[str, tuple[str | None, Any]] = {
     "number": ("5", 5),
     "text of a number": ('"5"', "5"),
@@ -72,7 +72,7 @@ VALUES["deep enough"] = ("[" * 100 + "]" * 100, deep)
 
 
 def make_original(path: Path) -> None:
-    """One character with two instances, and rows whose owners are missing."""
+    """Make a file with one character, two instances, and rows whose owners are missing."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(SCHEMA)
         connection.executemany(

@@ -1,8 +1,8 @@
 """
-A real PostgreSQL for tests: made, started, stopped and ended by them.
+A real PostgreSQL for tests, which create, start, stop and remove it.
 
-It listens on a Unix socket only. PostgreSQL refuses to run as root, so it is given a user
-of its own where the tests are run by root.
+It listens on a Unix socket only. PostgreSQL refuses to run as root, so it gets a user of its
+own if root runs the tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ USER = "valuetracker"
 
 
 def binaries() -> Path:
-    """Where `initdb` and `pg_ctl` are; Debian keeps them out of the PATH."""
+    """Return the folder of `initdb` and `pg_ctl`, which Debian keeps out of the PATH."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
     )
@@ -32,7 +32,7 @@ def binaries() -> Path:
 
 
 def unprivileged() -> list[str]:
-    """What to put before a command that must not run as root."""
+    """Return the prefix of a command that must not run as root."""
     if os.geteuid() != 0:
         return []
     user = next(name for name in ("postgres", "nobody") if _user_exists(name))
@@ -52,7 +52,7 @@ class PostgresServer:
     """One cluster in a temporary directory."""
 
     def __init__(self) -> None:
-        # Not in pytest's own folders: only their owner may enter those.
+        # Not in pytest's own folders, because only their owner may enter those.
         self.directory = Path(tempfile.mkdtemp(prefix="valuetracker-postgres-"))
         prefix = unprivileged()
         if prefix:
@@ -89,7 +89,7 @@ class PostgresServer:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def create_database(self) -> str:
-        """A new, empty database; its URL."""
+        """Create an empty database and return its URL."""
         name = f"test_{secrets.token_hex(6)}"
         self.execute(f"CREATE DATABASE {name}")
         return self.url(name)

@@ -25,7 +25,7 @@ READY = re.compile(r"Value Tracker listening on (http://\S+)\n")
 
 @dataclass
 class Program:
-    """A running `valuetracker serve`, or one that did not get so far."""
+    """A running `valuetracker serve`, or one that failed to start."""
 
     process: subprocess.Popen[str]
     data_dir: Path
@@ -52,7 +52,7 @@ class Program:
 
     @property
     def server_pid(self) -> int:
-        """Of the server itself, also where something else started it."""
+        """The process id of the server itself, also if another program started it."""
         return int((self.data_dir / ".pid").read_text())
 
     @property
@@ -70,7 +70,7 @@ class Program:
         return self.process.wait(PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """Kill it and whatever it started."""
+        """Kill the program and all processes it started."""
         if self.process.poll() is None:
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 child.kill()

@@ -1,4 +1,4 @@
-"""A disk that is full, and one that fails to sync; each where the system can make it so."""
+"""A full disk, and a disk that fails to sync; each if the system lets a test cause it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if shutil.which("strace"):
         os.kill(program.server_pid, 9)
         program.wait()
 
-        # One write at a time: a failed sync is the failure of one write.
+        # One write at a time, so that a failed sync is the failure of one write.
         assert failed
         assert {answer.status_code for answer in failed} == {503}
         assert len(failed) == trace.read_text().count("EIO")
@@ -72,7 +72,7 @@ if shutil.which("strace"):
             client.post("/instances", json={"id": "i", "characterId": "c"})
         program.stop()
         trace = program.data_dir.parent / "trace"
-        # So few that SQLite has no reason yet to copy its log back, which syncs, too.
+        # So few that SQLite does not checkpoint its WAL yet, which syncs, too.
         inject = "inject=fdatasync:error=EIO:when=10+10"
         program = run_program(
             under=("strace", "-f", "-qq", "-o", str(trace), "-e", "trace=fdatasync", "-e", inject)
@@ -99,14 +99,14 @@ if shutil.which("strace"):
         assert failures
         assert {status for _, status in answers} == {200, 503}
         assert found == acknowledged
-        # Every sync that failed was that of at least one write, which was told so.
+        # Every failed sync was that of at least one write, which was refused.
         assert len(answers) - len(acknowledged) >= failures
 
 
 # A file system of two megabytes needs the right to mount one.
 if os.geteuid() == 0 and shutil.which("mount"):
 
-    def test_a_full_disk_answers_507_reads_go_on_and_room_is_noticed(
+    def test_a_full_disk_answers_507_still_reads_and_writes_again_once_there_is_space(
         run_program: RunProgram, tmp_path: Path
     ) -> None:
         small = tmp_path / "small"

@@ -13,7 +13,7 @@ from tests.support.browser import PATIENCE, launch
 from valuetracker.settings import PREFIX
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-# How far the page is wider than the window.
+# By how much the page is wider than the window.
 OVERFLOW = "() => document.documentElement.scrollWidth - innerWidth"
 
 
@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(params=[WIDE, NARROW], ids=["wide", "narrow"])
 def page(browser: Browser, server: RunningServer, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page in a wide and in a narrow window; it must not complain of anything."""
+    """The page in a wide and in a narrow window; it must log no error."""
     context = browser.new_context(viewport=request.param)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
@@ -86,7 +86,7 @@ def test_the_search_says_that_nothing_matches(page: Page) -> None:
     expect(page.locator("#found")).to_have_text("0 routes")
 
 
-def test_the_keys_lead_to_the_search_and_to_the_first_route(page: Page) -> None:
+def test_keys_move_to_the_search_and_to_the_first_route(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("reconcile")
     page.keyboard.press("Enter")
@@ -97,7 +97,7 @@ def test_the_keys_lead_to_the_search_and_to_the_first_route(page: Page) -> None:
     expect(page.locator("#search")).to_be_focused()
 
 
-def test_the_side_list_leads_to_a_route(page: Page) -> None:
+def test_the_side_list_opens_a_route(page: Page) -> None:
     if page.locator("summary").is_visible():
         expect(page.locator("nav")).to_be_hidden()
         page.locator("summary").click()

@@ -1,4 +1,4 @@
-"""Exactly once: the program killed at the worst moments, and many clients at once."""
+"""Writes are done exactly once when the program is killed, and with many clients at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READY = "Value Tracker listening on "
 
 
 class Program:
-    """The running program, and how to speak to it."""
+    """The running program, and clients for it."""
 
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
@@ -60,7 +60,7 @@ def run_program(data_dir: Path, fail: str = "") -> Iterator[Program]:
 
 
 def prepare(data_dir: Path) -> None:
-    """An extension with an instance, as an earlier run of the program left them."""
+    """Make an extension with an instance, as an earlier run of the program would leave them."""
     with run_program(data_dir) as program, program.client() as client:
         assert client.post("/register", json={"extensionId": "demo"}).status_code == 200
         make_instance(client, {"hits": 0})
@@ -103,14 +103,14 @@ def test_a_retry_after_a_kill_has_one_effect(tmp_path: Path, point: str, happene
 
 
 @pytest.mark.parametrize("point", ["before_commit", "after_commit", "before_reply"])
-def test_many_clients_that_retry_through_kills_lose_and_repeat_nothing(
+def test_many_clients_that_retry_while_the_server_is_killed_lose_and_repeat_nothing(
     tmp_path: Path, point: str
 ) -> None:
     prepare(tmp_path)
     waiting = [f"{client} {number}".replace(" ", "-") for client in range(8) for number in range(5)]
     values: list[int] = []
     for round in range(3):
-        # The next to last time it runs into the failpoint later, the last time never.
+        # In the last but one run the failpoint comes later; the last run has none.
         fail = f"{point}:kill:{1 + 3 * round}" if round < 2 else ""
         with run_program(tmp_path, fail) as program:
 

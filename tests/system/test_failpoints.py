@@ -1,4 +1,4 @@
-"""Windows too short to hit by chance, over the real program."""
+"""Failures at moments too short to hit by chance, in the real program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prepare(run_program: RunProgram) -> None:
         ("before_reply:kill", 2, 3),
     ],
 )
-def test_a_write_is_there_after_a_kill_exactly_if_it_was_committed(
+def test_a_write_exists_after_a_kill_exactly_if_it_was_committed(
     run_program: RunProgram, failpoint: str, value: int, revision: int
 ) -> None:
     prepare(run_program)
@@ -54,12 +54,12 @@ def test_a_write_is_there_after_a_kill_exactly_if_it_was_committed(
     ("failpoint", "answers"),
     [
         ("before_commit:raise", ({"k": 1},)),
-        # It is in the file and nobody was told so: either answer is true of some moment.
+        # The write is in the file but was not acknowledged, so both answers are right.
         ("after_commit:raise", ({"k": 1}, {"k": 2})),
         ("before_reply:raise", ({"k": 2},)),
     ],
 )
-def test_a_failure_around_a_commit_is_answered_and_the_server_goes_on(
+def test_a_failure_around_a_commit_is_answered_and_the_server_keeps_working(
     run_program: RunProgram, failpoint: str, answers: tuple[Any, ...]
 ) -> None:
     prepare(run_program)
@@ -80,7 +80,7 @@ def test_a_failure_around_a_commit_is_answered_and_the_server_goes_on(
     recount(program.data_dir / "demo.db")
 
 
-def test_an_extension_whose_making_is_killed_can_be_registered_afterwards(
+def test_an_extension_can_be_registered_after_a_kill_during_its_registration(
     run_program: RunProgram,
 ) -> None:
     prepare(run_program)

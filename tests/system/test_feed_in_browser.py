@@ -1,4 +1,4 @@
-"""A browser follows the feed: it asks for deflate, and is told of each change as it happens."""
+"""A browser follows the feed: it accepts deflate, and gets each change when it is made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLLOW = """
 HAS_SEEN = "(revision) => window.seen.includes(revision)"
 
 
-def test_a_browser_is_told_of_each_change_as_it_happens(tmp_path: Path) -> None:
+def test_a_browser_gets_each_change_when_it_is_made(tmp_path: Path) -> None:
     codings: list[str | None] = []
 
     def note(answer: Response) -> None:
@@ -35,7 +35,7 @@ def test_a_browser_is_told_of_each_change_as_it_happens(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, sync_playwright() as playwright:
         server.register("demo")
         browser = launch(playwright)
-        # The policy of the docs page forbids to fetch anything; here it is not applied.
+        # The policy of the docs page forbids all requests, so it is switched off here.
         page = browser.new_context(bypass_csp=True).new_page()
         page.set_default_timeout(PATIENCE)
         page.on("response", note)

@@ -1,4 +1,4 @@
-"""Killed under load: what was acknowledged is there, whole and in order."""
+"""A server killed under load keeps every acknowledged write, complete and in order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
 ROUNDS = 60 if SOAK else 4
 WRITERS = 32 if SOAK else 16
 
-# By instance and key: the last value acknowledged, and one that may or may not have got in.
+# By instance and key: the last acknowledged value, and one that may or may not be written.
 Acknowledged = dict[tuple[str, str], int]
 
 
 class Load:
-    """Writers, each with an instance of its own, until the server is gone."""
+    """Writers, each with an instance of its own, until the server is killed."""
 
     def __init__(self, program: Program, round: int) -> None:
         self.program = program
@@ -67,7 +67,7 @@ class Load:
             thread.join(60)
 
     def lost(self, client: httpx.Client) -> list[str]:
-        """What was acknowledged and reads otherwise now."""
+        """Return the acknowledged values that read otherwise now."""
         found: dict[str, dict[str, int]] = {}
         for instance in {instance for instance, _ in self.acknowledged}:
             found[instance] = client.get(f"/instances/{instance}/data").json()

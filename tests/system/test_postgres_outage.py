@@ -1,4 +1,4 @@
-"""PostgreSQL goes and comes back under load: nothing acknowledged is lost, nothing is doubled."""
+"""PostgreSQL stops and starts again under load: no acknowledged write is lost or done twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITERS = 8
 
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[PostgresServer]:
-    """One that can be stopped without others noticing."""
+    """A PostgreSQL of its own, which a test can stop without harm to others."""
     server = PostgresServer()
     try:
         server.start()
@@ -31,7 +31,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 
 @dataclass
 class Writer:
-    """Counts up in an instance of its own, each number until it is known to be written."""
+    """Counts up in an instance of its own; repeats each number until it is acknowledged."""
 
     number: int
     program: Program
@@ -54,7 +54,7 @@ class Writer:
 
     def _write(self, client: httpx.Client, value: int) -> None:
         end = time.monotonic() + PATIENCE_SECONDS
-        # Whether one that was refused got in is not known; asking again with its key tells.
+        # A refused write may have been committed; a retry with its key finds out.
         headers = {"idempotency-key": f"{self.number}-{value}"}
         body = {"key": "count", "value": value}
         while True:
@@ -66,7 +66,7 @@ class Writer:
         self.replayed += "idempotency-replayed" in answer.headers
         self.acknowledged.append(value)
         self.revisions.append(int(answer.headers["x-revision"]))
-        # Whatever else has happened since, what was acknowledged is read.
+        # Whatever else has happened since, a read returns the acknowledged value.
         found = client.get(f"/instances/{self.instance}/data/count")
         if found.status_code == 200:
             assert found.json() == {"count": value}
@@ -107,7 +107,7 @@ class Load:
             assert not thread.is_alive()
 
     def wait_for_more(self, count: int = 10) -> None:
-        """Until every writer has written some more."""
+        """Wait until every writer has written some more."""
         goals = {id(writer): len(writer.acknowledged) + count for writer in self.writers}
         wait_for(
             lambda: (
@@ -121,7 +121,7 @@ class Load:
 
 
 def logged_counts(client: httpx.Client, instance: str) -> list[Any]:
-    """Every value the log has of a counter, oldest first."""
+    """Return every value of a counter in the log, oldest first."""
     counts: list[Any] = []
     query = {"key": "count", "order": "asc", "limit": "500"}
     while True:
@@ -133,7 +133,7 @@ def logged_counts(client: httpx.Client, instance: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_an_outage_of_postgresql_loses_and_doubles_nothing_and_needs_no_restart(
+def test_an_outage_of_postgresql_loses_and_repeats_no_write_and_needs_no_restart(
     run_program: RunProgram, own_postgres: PostgresServer, mode: str
 ) -> None:
     program = run_program("--database", own_postgres.create_database())
@@ -170,14 +170,14 @@ def test_an_outage_of_postgresql_loses_and_doubles_nothing_and_needs_no_restart(
         numbers = [number for writer in load.writers for number in writer.revisions]
         head = int(client.get("/extensions/demo").json()["revision"])
     assert len(set(numbers)) == len(numbers)
-    # Those who made the counters took the first ones; there is no other number.
+    # The creation of the counters made the first revisions; there is no other revision.
     assert sorted(numbers) == list(range(WRITERS + 1, head + 1))
     with program.client("idle") as client:
         assert client.post("/characters", json={"id": "c"}).headers["x-revision"] == "1"
     assert program.stop() == 0
 
 
-def test_postgresql_away_at_the_start_is_said_and_back_again_it_starts(
+def test_the_server_names_a_missing_postgresql_and_starts_once_it_is_back(
     run_program: RunProgram, own_postgres: PostgresServer
 ) -> None:
     url = own_postgres.create_database()
@@ -208,7 +208,7 @@ def test_an_outage_does_not_keep_the_program_from_stopping(
         own_postgres.start()
 
 
-def test_a_write_whose_answer_was_lost_is_read_once_its_repetition_was_answered(
+def test_a_write_whose_answer_was_lost_is_read_once_its_retry_was_answered(
     run_program: RunProgram, own_postgres: PostgresServer
 ) -> None:
     url = own_postgres.create_database()

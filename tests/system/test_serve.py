@@ -36,7 +36,7 @@ BOTH_WAYS = pytest.mark.parametrize("http", ["fast", "asgi"])
 
 
 @BOTH_WAYS
-def test_it_prints_one_line_when_it_is_ready_and_answers_there(
+def test_the_program_prints_one_line_when_it_is_ready_and_answers_there(
     run_program: RunProgram, http: str
 ) -> None:
     program = run_program("--http", http)
@@ -152,13 +152,13 @@ def check_settings_took(url: str, port: int, data_dir: Path, root: Path) -> None
             found = client.get("/characters", headers={"x-extension-id": name})
             assert found.json() == []
         limits = client.get("/limits").json()
-        told = [limits[name] for name in ("connections", "feedReaders", "allFeedReaders")]
-        assert told == [100, 5, 10]
+        shown = [limits[name] for name in ("connections", "feedReaders", "allFeedReaders")]
+        assert shown == [100, 5, 10]
         addressed = client.get("/probe", headers={"host": "tracker.example"})
         assert addressed.status_code == 204
         shared = client.get("/health", headers={"origin": "https://example.org"})
         assert shared.headers["access-control-allow-origin"] == "https://example.org"
-        # One database may stay open: the other has been closed.
+        # Only one database may stay open, so the other was closed.
         wait_for(lambda: client.get("/healthz").json()["openDatabases"] == 1)
     assert (data_dir / "inside.db").exists()
     assert (root / "outside.db").exists()
@@ -171,7 +171,7 @@ def test_a_flag_wins_over_its_variable(run_program: RunProgram, tmp_path: Path) 
     assert not (tmp_path / "ignored").exists()
 
 
-def test_everything_it_makes_is_its_owners_alone(run_program: RunProgram) -> None:
+def test_only_the_owner_may_read_what_the_program_makes(run_program: RunProgram) -> None:
     old = os.umask(0)
     try:
         program = run_program()
@@ -193,7 +193,7 @@ def test_everything_it_makes_is_its_owners_alone(run_program: RunProgram) -> Non
 
 @BOTH_WAYS
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_it_finishes_what_is_in_flight_and_exits_with_0(
+def test_the_program_finishes_running_requests_and_exits_with_0(
     run_program: RunProgram, how: int, http: str
 ) -> None:
     program = run_program("--http", http)
@@ -226,7 +226,7 @@ def test_it_finishes_what_is_in_flight_and_exits_with_0(
 
     assert code == 0
     assert set(answers) == {200}
-    # Closed properly: nothing is left beside the files, and the lock is free.
+    # It closed its databases: nothing is left beside the files, and the lock is free.
     assert not list(program.data_dir.glob("*-wal"))
     again = run_program()
     with again.client("demo") as client:
@@ -235,7 +235,7 @@ def test_it_finishes_what_is_in_flight_and_exits_with_0(
 
 
 @BOTH_WAYS
-def test_the_readers_of_a_feed_do_not_delay_the_end(run_program: RunProgram, http: str) -> None:
+def test_feed_readers_do_not_delay_the_end(run_program: RunProgram, http: str) -> None:
     program = run_program("--http", http, "--shutdown-seconds", "3600")
     program.register("demo")
 
@@ -250,7 +250,7 @@ def test_the_readers_of_a_feed_do_not_delay_the_end(run_program: RunProgram, htt
 
 
 @BOTH_WAYS
-def test_a_request_half_sent_is_waited_for(run_program: RunProgram, http: str) -> None:
+def test_the_end_waits_for_a_request_half_sent(run_program: RunProgram, http: str) -> None:
     program = run_program("--http", http, "--log-level", "debug")
     program.register("demo")
     host, port = program.url.removeprefix("http://").split(":")
@@ -331,12 +331,12 @@ def make_empty_registry(data_dir: Path) -> None:
         (make_file, (), "data directory"),
         (make_damaged_registry, (), "registry"),
         (make_empty_registry, (), "registry"),
-        # Without repeating it: there may be a password in it.
+        # The message does not repeat the URL, which may contain a password.
         (None, ("--database", "mystery://host/name"), "database URL"),
         (None, ("--host", "256.256.256.256"), "256.256.256.256"),
     ],
 )
-def test_what_cannot_be_used_is_named_in_an_error_and_the_exit_code_is_1(
+def test_the_error_names_an_unusable_setting_and_the_exit_code_is_1(
     run_program: RunProgram, tmp_path: Path, arrange: Any, arguments: tuple[str, ...], words: str
 ) -> None:
     if arrange is not None:
@@ -364,7 +364,7 @@ def test_a_port_in_use_is_an_error_with_a_hint(run_program: RunProgram, tmp_path
     assert "\nhint: " in program.log
 
 
-# Under a server of somebody else
+# Under another ASGI server
 
 STOCK_UVICORN = re.compile(r"Uvicorn running on (http://\S+)")
 
@@ -390,7 +390,7 @@ def test_stock_uvicorn_runs_the_factory(tmp_path: Path) -> None:
     finally:
         process.kill()
 
-    # Closed properly: nothing is left beside the files.
+    # It closed its databases: nothing is left beside the files.
     assert (data_dir / "demo.db").exists()
     assert not list(data_dir.glob("*-wal"))
 
@@ -427,7 +427,7 @@ def test_logs_are_lines_of_json_with_one_per_request_and_no_values(run_program: 
     assert secret not in program.log
 
 
-def test_a_request_that_is_answered_right_is_not_logged_at_info(run_program: RunProgram) -> None:
+def test_a_successful_request_is_not_logged_at_info(run_program: RunProgram) -> None:
     program = run_program()
     program.register("demo")
     with program.client("demo") as client:

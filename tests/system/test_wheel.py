@@ -45,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with our wheel and the dependencies we have here."""
+    """The interpreter of an environment with our wheel and the dependencies of this one."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
@@ -68,7 +68,7 @@ def empty_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_wheel_holds_the_package_with_all_that_it_needs_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_contains_the_package_with_all_it_needs_and_no_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
 
@@ -94,9 +94,7 @@ def test_the_wheel_holds_the_package_with_all_that_it_needs_and_no_tests(wheel: 
     assert not [name for name in names if "tests/" in name or "__pycache__" in name]
 
 
-def test_what_belongs_to_the_package_comes_from_the_wheel(
-    installed: Path, empty_folder: Path
-) -> None:
+def test_the_files_of_the_package_come_from_the_wheel(installed: Path, empty_folder: Path) -> None:
     package, migrations, bundle = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
     path = run(str(installed), "-c", "import sys; print(*sys.path, sep='\\n')", cwd=empty_folder)
 
@@ -173,7 +171,7 @@ def test_the_command_is_among_the_entry_points(wheel: Path) -> None:
     assert "valuetracker = valuetracker.cli.main:main" in text
 
 
-def test_a_checkout_uses_what_lies_in_it(empty_folder: Path) -> None:
+def test_a_checkout_uses_its_own_files(empty_folder: Path) -> None:
     package, migrations, bundle = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
 
     assert Path(package) == CHECKOUT / "valuetracker" / "__init__.py"

@@ -119,13 +119,13 @@ def values_in(values: Values, branch: Chat) -> Values:
     """Return the same values in a branch: its own, or those of the copied instance."""
     if values.instance_id is None:
         return branch
-    heirs = [
+    copies = [
         each["instance"]["id"]
         for each in branch.state()["instances"]
         if each["instance"]["origin"] == values.instance_id
     ]
-    assert len(heirs) == 1
-    return Values(branch.client, branch.chat_id, heirs[0])
+    assert len(copies) == 1
+    return Values(branch.client, branch.chat_id, copies[0])
 
 
 def copied_instance(

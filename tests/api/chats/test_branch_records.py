@@ -244,7 +244,7 @@ def test_a_parent_does_not_need_its_branch(chat: Chat) -> None:
     assert [each["id"] for each in chat.client.get("/instances").json()] == ["sword"]
 
 
-def test_folding_the_log_keeps_what_a_branch_has(values: Values) -> None:
+def test_compaction_keeps_the_values_of_a_branch(values: Values) -> None:
     values.set("hp", 50)
     values.set("hp", 45, "m1")
     branch = values_in(values, branch_off(values.chat))

@@ -352,20 +352,20 @@ def test_checkpoints_are_not_taken_over(chat: Chat) -> None:
 def test_a_branch_with_the_id_of_a_purged_chat_keeps_what_it_took_over(
     client: httpx.Client,
 ) -> None:
-    gone = Chat(client, "gone")
-    gone.set("hp", 0)
-    gone.purge()
+    purged = Chat(client, "purged")
+    purged.set("hp", 0)
+    purged.purge()
     parent = Chat(client, "parent")
     parent.set("hp", 1, "m1")
     parent.set("hp", 2, "m2")
-    branch_off(parent, "gone")
+    branch_off(parent, "purged")
 
     # Below the branch, but above the purge of the chat that had its id.
     assert client.post("/compact", json={"keep": {"revisions": 2}}).json()["oldest"] == 3
-    gone.reconcile("m1")
+    purged.reconcile("m1")
 
-    assert gone.data() == {"hp": 1}
-    assert gone.as_of("m1")["data"] == {"hp": 1}
+    assert purged.data() == {"hp": 1}
+    assert purged.as_of("m1")["data"] == {"hp": 1}
 
 
 def test_an_instance_that_was_in_a_chat_purged_since_can_be_branched(

@@ -278,8 +278,8 @@ def test_a_batch_of_another_chat_changes_no_chain(client: httpx.Client) -> None:
 
     assert refused(answer) == (409, "chat_mismatch", {"index": 1})
     # m1 was not registered: a refused request leaves nothing.
-    gone = client.get("/chats/chat/state", params={"at": "message:m1"})
-    assert refused(gone) == (404, "message_not_found", {})
+    hidden = client.get("/chats/chat/state", params={"at": "message:m1"})
+    assert refused(hidden) == (404, "message_not_found", {})
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])

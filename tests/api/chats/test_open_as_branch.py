@@ -108,9 +108,9 @@ def test_a_hidden_message_is_a_warning_and_the_present_state(values: Values) -> 
     assert values_in(values, branch).data() == {"hp": 45}
 
 
-@pytest.mark.parametrize("gone", ["unknown", "purged"])
-def test_an_unknown_parent_is_a_warning_and_an_empty_chat(chat: Chat, gone: str) -> None:
-    if gone == "purged":
+@pytest.mark.parametrize("parent", ["unknown", "purged"])
+def test_an_unknown_parent_is_a_warning_and_an_empty_chat(chat: Chat, parent: str) -> None:
+    if parent == "purged":
         chat.set("hp", 50, "m1")
         chat.purge()
     branch = Chat(chat.client, "branch")

@@ -104,8 +104,8 @@ def test_when_the_current_version_is_deleted_the_highest_left_is_current(chat: C
     assert outcome(answer) == (200, {"success": True, "currentVersion": 2})
     assert (current(chat), numbers(chat)) == (2, [1, 2])
     done(chat.send("PUT", "/series/recap/current", {"version": 1}))
-    gone = chat.send("DELETE", "/series/recap/1")
-    assert outcome(gone) == (200, {"success": True, "currentVersion": 2})
+    deleted = chat.send("DELETE", "/series/recap/1")
+    assert outcome(deleted) == (200, {"success": True, "currentVersion": 2})
 
 
 def test_deleting_another_version_leaves_the_current_one(chat: Chat) -> None:

@@ -17,7 +17,7 @@ from tests.support.walk.steps import JSON, Exchange
 from valuetracker.reference.examples import FILE, layout
 
 # Headers of an answer that an author needs to know of.
-TOLD = ("etag", "x-revision", "x-live", "idempotency-replayed")
+SHOWN_HEADERS = ("etag", "x-revision", "x-live", "idempotency-replayed")
 MOST_LINES = 30
 MOST_CHARACTERS = 60
 MORE = "…"
@@ -57,7 +57,7 @@ def example(exchange: Exchange) -> dict[str, Any]:
                 {
                     name: value
                     for name, value in exchange.headers
-                    if name in TOLD or name == "content-type"
+                    if name in SHOWN_HEADERS or name == "content-type"
                 }
             ),
             "body": short,
