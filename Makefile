@@ -17,7 +17,7 @@ test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/type
 # Two at a time, file by file: much of testing is waiting for disks and other programs.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
 
-# What is quick: style, types, and that the documentation is the route table's.
+# The quick checks: style and types.
 check: .cache/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -3,9 +3,9 @@ The direction of imports, as a test.
 
     cli → app → reference → api → http → bridge, runtime → store → engine → leaves
 
-A module imports from its own folder and from folders to the right of it. Inside the store the
-verbs come first, then `tx → story → log → rows`. No module is part of a cycle.
-`docs/ARCHITECTURE.md` draws the same picture and says what each folder is for.
+A module imports from its own folder and from folders below it, which stand to the right here.
+Inside the store the verbs come first, then `tx → story → log → rows`. No module is part of a
+cycle. `docs/ARCHITECTURE.md` lists the same folders and says what each is for.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pytest
 import valuetracker
 
 ROOT = Path(valuetracker.__file__).parent
-PICTURE = "docs/ARCHITECTURE.md draws the layers."
+LIST = "docs/ARCHITECTURE.md lists the layers."
 
-# Parts of the package from left to right; those of one set stand beside each other.
+# Parts of the package from the highest layer to the lowest; those of one set stand side by side.
 LAYERS: list[set[str]] = [
     {"__main__"},
     {"cli"},
@@ -64,7 +64,7 @@ def layer_of(module: str) -> int:
             return number
     raise AssertionError(
         f"{module} stands in no layer. Add {part!r} to LAYERS in tests/test_layers.py, "
-        f"right of all that import it. {PICTURE}"
+        f"below all that import it. {LIST}"
     )
 
 
@@ -108,7 +108,7 @@ def graph() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_a_module_imports_only_its_own_layer_and_those_to_its_right(path: Path) -> None:
+def test_a_module_imports_only_its_own_layer_and_those_below(path: Path) -> None:
     module = name_of(path)
 
     wrong = [
@@ -118,8 +118,8 @@ def test_a_module_imports_only_its_own_layer_and_those_to_its_right(path: Path) 
     ]
 
     assert wrong == [], (
-        f"{module} imports {', '.join(wrong)}, which stands to its left. Move what is needed to "
-        f"the right, or pass it in as an argument. {PICTURE}"
+        f"{module} imports {', '.join(wrong)}, which is a layer above it. Move what is needed "
+        f"down, or pass it in as an argument. {LIST}"
     )
 
 
@@ -131,7 +131,7 @@ def test_folders_beside_each_other_do_not_know_each_other() -> None:
         if {part_of(module), part_of(each)} == {"bridge", "runtime"}
     ]
 
-    assert wrong == [], f"The bridge and the runtime know nothing of each other. {PICTURE}"
+    assert wrong == [], f"The bridge and the runtime know nothing of each other. {LIST}"
 
 
 def test_no_module_is_part_of_a_cycle() -> None:
@@ -162,8 +162,8 @@ def test_the_folder_of_the_store_can_be_surveyed() -> None:
     verbs = [path.name for path in (ROOT / "store").glob("*.py")]
 
     assert len(verbs) <= MOST_MODULES_OF_THE_STORE, (
-        "The folder store/ holds one file of verbs per file of api/; what several verbs share "
-        "belongs into store/tx, story, log or rows."
+        "The folder store/ holds verbs, one file per noun. What several verbs share belongs into "
+        "store/tx, story, log or rows."
     )
 
 

@@ -18,7 +18,7 @@ from tests.support.walk.story import WALK
 from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.reference.examples import FILE, examples_of
-from valuetracker.reference.openapi import openapi
+from valuetracker.reference.openapi import openapi, refusals
 from valuetracker.settings import PREFIX
 
 # Records that also hold whatever else was sent.
@@ -61,6 +61,16 @@ def schema_for(description: Any, step: Step, media_type: str) -> dict[str, Any]:
     return {**schema, "components": description["components"]}
 
 
+def check_code_is_declared(step: Step, code: str) -> None:
+    """Raise if the row of a route does not declare an error that it answered."""
+    rows = [each for each in ENDPOINTS if each.path == step.route and step.method in each.methods]
+    declared = {error.code for row in rows for error in refusals(row)}
+    assert code in declared, (
+        f"{step.method} {step.route} answers {code}, which its row in valuetracker/api/ does not "
+        "declare. Add the error to `raises`."
+    )
+
+
 @pytest.mark.parametrize(
     "number", range(len(WALK)), ids=lambda n: f"{WALK[n].method} {WALK[n].route}"
 )
@@ -73,7 +83,14 @@ def test_an_answer_is_what_openapi_says(
     assert exchange.status == step.status, exchange.text
     if exchange.media_type == "application/json":
         schema = schema_for(description, step, exchange.media_type)
-        Draft202012Validator(schema).validate(record.answer_body(exchange))
+        body = record.answer_body(exchange)
+        wrong = next(Draft202012Validator(schema).iter_errors(body), None)
+        assert wrong is None, (
+            f"{step.method} {step.route} answers something else than `returns` of its row in "
+            f"valuetracker/api/ says: {wrong.message}"
+        )
+        if exchange.status >= 400:
+            check_code_is_declared(step, body["code"])
     elif exchange.media_type:
         assert (exchange.media_type, step.route) in {
             ("text/html", "/docs"),

@@ -11,7 +11,7 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.http.call import Document, Stream
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.reference.examples import example_text, examples_of
-from valuetracker.reference.openapi import Sections, schema_of
+from valuetracker.reference.openapi import SCALARS, Sections, schema_of
 
 # Its title, a place for the contents, and the ground rules.
 INTRODUCTION = Path(__file__).with_name("introduction.md")
@@ -103,7 +103,9 @@ def _type_name(kind: Any) -> str:
     if get_origin(kind) is UnionType:
         return f"{_type_name(get_args(kind)[0])} or null"
     if get_origin(kind) is list:
-        return f"with a list of {_type_name(get_args(kind)[0]).removeprefix('with ')}"
+        (member,) = get_args(kind)
+        of = f"{SCALARS[member]['type']}s" if member in SCALARS else _type_name(member)
+        return f"with a list of {of.removeprefix('with ')}"
     if get_origin(kind) is dict:
         return "with an object of keys and values"
     return f"with [`{kind.__name__}`](#{kind.__name__.lower()})"
