@@ -8,15 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import (
-    done,
-    head,
-    make_instance,
-    outcome,
-    refused,
-    set_value,
-    values_of,
-)
+from tests.support.answers import done, head, make_instance, outcome, refused, set_value, values_of
 
 
 def op(name: str, key: str | None = "k", instance_id: str = "sword", **more: Any) -> dict[str, Any]:

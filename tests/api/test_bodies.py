@@ -7,14 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.answers import (
-    DONE,
-    data_text,
-    make_instance,
-    outcome,
-    refusal,
-    refused_as,
-)
+from tests.support.answers import DONE, make_instance, outcome, refusal, refused_as, values_of
 from valuetracker.errors import InvalidBody, UnsupportedMediaType
 
 # Every route that takes a body.
@@ -61,7 +54,7 @@ def state(client: httpx.Client, extension_id: str) -> Any:
         client.get("/extensions/" + extension_id).json(),
         client.get("/characters").text,
         client.get("/instances").text,
-        data_text(client),
+        values_of(client),
     ]
 
 
@@ -74,7 +67,7 @@ def send(client: httpx.Client, method: str, path: str, body: bytes) -> httpx.Res
 def test_a_missing_body_changes_nothing(
     client: httpx.Client, extension_id: str, method: str, path: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     before = state(client, extension_id)
 
     untyped = client.request(method, path)
@@ -92,7 +85,7 @@ def test_a_missing_body_changes_nothing(
 def test_an_array_or_a_scalar_where_an_object_is_expected_changes_nothing(
     client: httpx.Client, extension_id: str, method: str, path: str, body: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     before = state(client, extension_id)
 
     answer = send(client, method, path, body.encode())
@@ -106,7 +99,7 @@ def test_an_array_or_a_scalar_where_an_object_is_expected_changes_nothing(
 def test_a_body_that_is_not_json_changes_nothing(
     client: httpx.Client, extension_id: str, verb: str, body: bytes
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     before = state(client, extension_id)
 
     answer = send(client, "PUT", f"/instances/sword/data/{verb}", body)
@@ -126,7 +119,7 @@ def test_of_two_equal_keys_the_last_counts(client: httpx.Client) -> None:
 
     send(client, "PUT", "/instances/sword/data/merge", b'{"a":1,"b":2,"a":{"c":3,"c":4}}')
 
-    assert data_text(client) == '{"a":{"c":4},"b":2}'
+    assert values_of(client) == '{"a":{"c":4},"b":2}'
 
 
 @pytest.mark.parametrize(
@@ -180,12 +173,12 @@ def test_these_media_types_are_accepted(client: httpx.Client, media_type: str | 
 def test_other_media_types_and_encodings_change_nothing(
     client: httpx.Client, verb: str, headers: dict[str, str], refused: UnsupportedMediaType
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = client.put(f"/instances/sword/data/{verb}", content='{"a":1}', headers=headers)
 
     assert outcome(answer) == refusal(refused)
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_an_identity_encoding_is_accepted(client: httpx.Client) -> None:
@@ -201,7 +194,7 @@ def test_an_identity_encoding_is_accepted(client: httpx.Client) -> None:
 def test_a_body_is_ignored_where_a_route_takes_none(
     client: httpx.Client, body: bytes, media_type: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     headers = {"content-type": media_type}
 
     reading = client.request("GET", "/instances/sword/data", content=body, headers=headers)

@@ -10,11 +10,11 @@ import pytest
 from tests.support.answers import (
     DONE,
     character,
-    data_text,
     instance,
     make_instance,
     outcome,
     refusal,
+    values_of,
 )
 from valuetracker.errors import CharacterNotFound, InvalidBody, InvalidId, InvalidName
 
@@ -78,9 +78,9 @@ def test_characters_are_listed_in_the_order_of_their_creation(client: httpx.Clie
 
 
 def test_a_character_is_read_with_its_instances_and_their_values(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen", "weight": 2})
-    make_instance(client, "shield")
-    make_instance(client, "staff", {"glow": True}, character_id="merlin")
+    make_instance(client, {"edge": "keen", "weight": 2}, "sword")
+    make_instance(client, id="shield")
+    make_instance(client, {"glow": True}, "staff", character_id="merlin")
 
     answer = client.get("/characters/arthur")
 
@@ -97,7 +97,7 @@ def test_a_character_is_read_with_its_instances_and_their_values(client: httpx.C
 
 
 def test_reads_of_a_character_show_the_last_writes(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     client.get("/characters/arthur")
     client.post("/instances/sword/data", json={"key": "edge", "value": "dull"})
     client.post("/instances", json={"id": "shield", "characterId": "arthur"})
@@ -119,8 +119,8 @@ def test_an_unknown_character_is_not_found(client: httpx.Client, method: str) ->
 
 
 def test_deleting_a_character_deletes_its_instances_and_values(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
-    make_instance(client, "staff", {"glow": True}, character_id="merlin")
+    make_instance(client, {"edge": "keen"}, "sword")
+    make_instance(client, {"glow": True}, "staff", character_id="merlin")
 
     answer = client.delete("/characters/arthur")
 
@@ -129,13 +129,13 @@ def test_deleting_a_character_deletes_its_instances_and_values(client: httpx.Cli
     assert outcome(client.get("/characters/arthur")) == refusal(CharacterNotFound())
     assert outcome(client.get("/characters")) == (200, [character("merlin")])
     assert outcome(client.get("/instances")) == (200, [instance("staff", "merlin")])
-    assert data_text(client, "sword") == "{}"
-    assert data_text(client, "staff") == '{"glow":true}'
+    assert values_of(client, "sword") == "{}"
+    assert values_of(client, "staff") == '{"glow":true}'
 
 
 def test_a_deleted_character_that_is_created_again_is_empty(client: httpx.Client) -> None:
     client.post("/characters", json={"id": "arthur", "name": "Arthur"})
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     client.delete("/characters/arthur")
 
     answer = client.post("/characters", json={"id": "arthur"})
@@ -177,7 +177,7 @@ def test_unknown_fields_are_ignored(client: httpx.Client) -> None:
 
 def test_the_extensions_do_not_see_each_other(client: httpx.Client) -> None:
     client.post("/register", json={"extensionId": "onlooker"})
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     other = {"x-extension-id": "onlooker"}
 

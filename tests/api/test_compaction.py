@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import running_server, wait_for
-from tests.model.values_model import (
+from tests.support.answers import (
     done,
     head,
     instance,

@@ -9,15 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.model.values_model import (
-    JSON_PATCH,
-    done,
-    head,
-    make_instance,
-    outcome,
-    refused,
-    set_value,
-)
+from tests.support.answers import JSON_PATCH, done, head, make_instance, outcome, refused, set_value
 
 KEY = "/instances/sword/data/edge"
 VALUES = "/instances/sword/data"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.support.answers import data_text, make_instance, outcome, refusal
+from tests.support.answers import make_instance, outcome, refusal, values_of
 from valuetracker.errors import (
     CharacterNotFound,
     ExtensionNotRegistered,
@@ -44,8 +44,8 @@ def reader(shared_server: RunningServer) -> Iterator[httpx.Client]:
 def test_the_reads_are_those_of_the_other_extension(
     client: httpx.Client, reader: httpx.Client, extension_id: str, across: str, at_home: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen", "a/b": 5, "merge": 1.0})
-    make_instance(client, "shield")
+    make_instance(client, {"edge": "keen", "a/b": 5, "merge": 1.0}, "sword")
+    make_instance(client, id="shield")
 
     answer = reader.get(across.format(ext=extension_id))
 
@@ -57,7 +57,7 @@ def test_reads_show_what_is_written_meanwhile(
     client: httpx.Client, reader: httpx.Client, extension_id: str
 ) -> None:
     path = f"/cross-extension/instances/{extension_id}/sword/data"
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     before = reader.get(path)
 
     client.post("/instances/sword/data", json={"key": "edge", "value": "dull"})
@@ -67,7 +67,7 @@ def test_reads_show_what_is_written_meanwhile(
 
 
 def test_a_header_changes_nothing(client: httpx.Client, extension_id: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     path = f"/cross-extension/instances/{extension_id}/sword/data"
 
     for name in ("somebody-else", "not an id", extension_id):
@@ -119,7 +119,7 @@ def test_a_malformed_extension_id_is_refused(reader: httpx.Client, path: str, _:
 def test_every_writing_method_is_refused(
     client: httpx.Client, reader: httpx.Client, extension_id: str, method: str, path: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     body = {"id": "arthur", "name": "X", "key": "edge", "value": "dull", "keys": ["edge"]}
 
     answer = reader.request(method, path.format(ext=extension_id), json=body)
@@ -127,7 +127,7 @@ def test_every_writing_method_is_refused(
     message = f"{method} is not possible here."
     assert outcome(answer) == refusal(MethodNotAllowed(message, allow=["GET", "HEAD"]))
     assert answer.headers["allow"] == "GET, HEAD"
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
     assert outcome(client.get("/extensions/" + extension_id))[1]["revision"] == 2
 
 

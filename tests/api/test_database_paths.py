@@ -12,7 +12,6 @@ import pytest
 
 from tests.conftest import RunningServer, running_server
 from tests.support.answers import (
-    data_text,
     delete_register,
     deregistered,
     make_instance,
@@ -20,6 +19,7 @@ from tests.support.answers import (
     refusal,
     refused_as,
     registered,
+    values_of,
 )
 from valuetracker.errors import InvalidBody, PathDiffers, PathInUse, PathNotAllowed
 
@@ -43,8 +43,8 @@ def files_below(directory: Path) -> list[Path]:
 
 def keep_a_value(server: RunningServer, extension_id: str) -> str:
     with server.client(extension_id) as client:
-        make_instance(client, "sword", {"edge": "keen"})
-        return data_text(client)
+        make_instance(client, {"edge": "keen"}, "sword")
+        return values_of(client)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_the_file_of_another_extension_is_a_conflict(server: RunningServer, path
 
     assert outcome(answer) == refusal(PathInUse("That file belongs to another extension."))
     with server.client("other") as client:
-        assert data_text(client) == text
+        assert values_of(client) == text
 
 
 def test_the_file_of_a_deregistered_extension_is_still_its_own(server: RunningServer) -> None:
@@ -251,7 +251,7 @@ def test_the_same_path_again_does_nothing(server: RunningServer, path: str) -> N
 
     assert outcome(answer) == registered("custom")
     with server.client("custom") as client:
-        assert data_text(client) == text
+        assert values_of(client) == text
 
 
 def test_registering_again_without_a_path_finds_the_custom_file(server: RunningServer) -> None:
@@ -263,7 +263,7 @@ def test_registering_again_without_a_path_finds_the_custom_file(server: RunningS
         answer = client.post("/register", json={"extensionId": "custom"})
 
         assert outcome(answer) == registered("custom")
-        assert data_text(client) == text
+        assert values_of(client) == text
 
 
 @pytest.mark.parametrize("path", ["own.db", "{tmp_path}/allowed/own.db"])

@@ -12,7 +12,6 @@ from tests.conftest import RunningServer, running_server
 from tests.support.answers import (
     MOMENT,
     character,
-    data_text,
     delete_register,
     deregistered,
     make_instance,
@@ -20,6 +19,7 @@ from tests.support.answers import (
     refusal,
     refused_as,
     registered,
+    values_of,
 )
 from valuetracker.errors import (
     DatabaseDamaged,
@@ -42,12 +42,12 @@ def test_an_extension_is_registered(shared_server: RunningServer) -> None:
 
 
 def test_registering_again_does_nothing(client: httpx.Client, extension_id: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = client.post("/register", json={"extensionId": extension_id})
 
     assert outcome(answer) == registered(extension_id)
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_registration_needs_no_header_and_ignores_one(shared_server: RunningServer) -> None:
@@ -60,10 +60,10 @@ def test_registration_needs_no_header_and_ignores_one(shared_server: RunningServ
 def test_a_registration_and_its_data_survive_a_restart(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("lasting") as client:
         server.register("lasting")
-        make_instance(client, "sword", {"edge": "keen"})
+        make_instance(client, {"edge": "keen"}, "sword")
 
     with running_server(tmp_path) as server, server.client("lasting") as client:
-        assert data_text(client) == '{"edge":"keen"}'
+        assert values_of(client) == '{"edge":"keen"}'
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_id_in_other_case_is_unknown(shared_server: RunningServer) -> None:
 def test_a_deregistered_extension_is_unknown_and_keeps_its_data(
     client: httpx.Client, extension_id: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = delete_register(client, extensionId=extension_id)
 
@@ -154,7 +154,7 @@ def test_a_deregistered_extension_is_unknown_and_keeps_its_data(
         ExtensionNotRegistered(extension_id)
     )
     client.post("/register", json={"extensionId": extension_id})
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 @pytest.mark.parametrize("purge", [False, True])
@@ -169,29 +169,29 @@ def test_an_extension_that_never_existed_can_be_deregistered(
 
 @pytest.mark.parametrize("purge", [None, 1, 0, "true", [], {}])
 def test_purge_must_be_a_flag(client: httpx.Client, extension_id: str, purge: Any) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = delete_register(client, extensionId=extension_id, purge=purge)
 
     assert outcome(answer) == refusal(InvalidBody("A flag must be true or false."))
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_deregistering_in_other_case_leaves_the_extension_alone(
     client: httpx.Client, extension_id: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = delete_register(client, extensionId=extension_id.upper(), purge=True)
 
     assert outcome(answer) == deregistered(extension_id.upper())
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_a_purge_moves_the_file_to_the_trash_and_registering_starts_empty(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("purged") as client:
         server.register("purged")
-        make_instance(client, "sword", {"edge": "keen"})
+        make_instance(client, {"edge": "keen"}, "sword")
 
         answer = delete_register(client, extensionId="purged", purge=True)
 
@@ -200,7 +200,7 @@ def test_a_purge_moves_the_file_to_the_trash_and_registering_starts_empty(tmp_pa
         assert [each.suffix for each in (tmp_path / "trash").iterdir()] == [".db"]
         server.register("purged")
         assert outcome(client.get("/characters")) == (200, [])
-        assert data_text(client) == "{}"
+        assert values_of(client) == "{}"
 
 
 def test_a_deregistered_extension_can_still_be_purged(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_deregistered_extension_can_still_be_purged(tmp_path: Path) -> None:
 def test_revisions_after_a_purge_are_above_the_old_ones(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("counted") as client:
         server.register("counted")
-        make_instance(client, "sword", {"edge": "keen", "weight": 2})
+        make_instance(client, {"edge": "keen", "weight": 2}, "sword")
         last = client.post("/instances/sword/data", json={"key": "edge", "value": "dull"})
         delete_register(client, extensionId="counted", purge=True)
         server.register("counted")
@@ -241,7 +241,7 @@ def test_revisions_continue_after_deregistering(client: httpx.Client, extension_
 def test_an_extension_is_described(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client("described") as client:
         server.register("described")
-        make_instance(client, "sword", {"edge": "keen", "weight": 2})
+        make_instance(client, {"edge": "keen", "weight": 2}, "sword")
 
         answer = client.get("/extensions/described")
 

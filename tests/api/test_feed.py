@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
-from tests.model.values_model import (
+from tests.support.answers import (
     MOMENT,
     done,
     head,

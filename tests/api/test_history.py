@@ -8,15 +8,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.model.values_model import (
-    MOMENT,
-    done,
-    instance,
-    make_instance,
-    outcome,
-    refused,
-    set_value,
-)
+from tests.support.answers import MOMENT, done, instance, make_instance, outcome, refused, set_value
 
 HISTORY = "/instances/sword/history"
 

@@ -6,14 +6,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.support.answers import (
-    instance,
-    make_instance,
-    outcome,
-    refusal,
-    refused_as,
-    send_target,
-)
+from tests.support.answers import instance, make_instance, outcome, refusal, refused_as, send_target
 from valuetracker.errors import (
     ExtensionIdRequired,
     ExtensionNotRegistered,
@@ -116,7 +109,7 @@ def test_registration_is_checked_after_path_and_body(client: httpx.Client) -> No
 
 @pytest.mark.parametrize("query", ["", "_=123", "_=1&_x", "&&", "CHARACTERID=arthur"])
 def test_unknown_parameters_are_ignored(client: httpx.Client, query: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     listed = send_target(client, "GET", f"/instances?{query}")
     read = send_target(client, "GET", f"/instances/sword/data?{query}")

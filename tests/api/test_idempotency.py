@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.conftest import RunningServer, running_server
-from tests.model.values_model import (
+from tests.support.answers import (
     JSON_PATCH,
     MERGE_PATCH,
     done,

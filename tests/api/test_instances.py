@@ -10,12 +10,12 @@ import pytest
 from tests.support.answers import (
     DONE,
     character,
-    data_text,
     instance,
     make_instance,
     outcome,
     refusal,
     refused_as,
+    values_of,
 )
 from valuetracker.errors import (
     CharacterNotFound,
@@ -94,7 +94,7 @@ def test_a_renamed_instance_keeps_its_position(client: httpx.Client) -> None:
 
 
 def test_another_character_id_moves_an_instance_with_its_values(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     client.get("/characters/arthur")
 
     answer = put(client, id="sword", characterId="mordred")
@@ -114,17 +114,17 @@ def test_another_character_id_moves_an_instance_with_its_values(client: httpx.Cl
 
 
 def test_a_moved_instance_stays_when_its_old_character_is_deleted(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     put(client, id="sword", characterId="mordred")
 
     answer = client.delete("/characters/arthur")
 
     assert outcome(answer) == DONE
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_an_instance_is_read_with_its_values(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen", "weight": 2})
+    make_instance(client, {"edge": "keen", "weight": 2}, "sword")
 
     answer = client.get("/instances/sword")
 
@@ -143,14 +143,14 @@ def test_an_unknown_instance_is_not_found(client: httpx.Client, method: str) -> 
 
 
 def test_an_instance_is_deleted_and_its_character_stays(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = client.delete("/instances/sword")
 
     assert outcome(answer) == DONE
     assert answer.headers["x-revision"] == "3"
     assert outcome(client.get("/instances/sword")) == refusal(InstanceNotFound())
-    assert data_text(client) == "{}"
+    assert values_of(client) == "{}"
     assert outcome(client.get("/characters")) == (200, [character("arthur")])
 
 
@@ -163,7 +163,7 @@ def test_a_deleted_instance_that_is_created_again_is_empty_and_last(client: http
     answer = put(client, id="sword", characterId="arthur")
 
     assert outcome(answer) == (200, instance("sword", "arthur"))
-    assert data_text(client) == "{}"
+    assert values_of(client) == "{}"
     assert outcome(client.get("/instances")) == (
         200,
         [instance("shield", "arthur"), instance("sword", "arthur")],
@@ -201,8 +201,8 @@ def test_instances_are_listed_by_character_and_chat(
 def test_the_instances_of_a_character_are_also_listed_below_its_path(
     client: httpx.Client, id: str
 ) -> None:
-    make_instance(client, "sword")
-    make_instance(client, "staff", character_id="merlin")
+    make_instance(client, id="sword")
+    make_instance(client, id="staff", character_id="merlin")
 
     answer = client.get(f"/characters/{id}/instances")
 
@@ -211,15 +211,15 @@ def test_the_instances_of_a_character_are_also_listed_below_its_path(
 
 
 def test_all_instances_of_a_character_are_deleted(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
-    make_instance(client, "shield")
-    make_instance(client, "staff", {"glow": True}, character_id="merlin")
+    make_instance(client, {"edge": "keen"}, "sword")
+    make_instance(client, id="shield")
+    make_instance(client, {"glow": True}, "staff", character_id="merlin")
 
     answer = client.delete("/characters/arthur/instances")
 
     assert outcome(answer) == (200, {"success": True, "deletedCount": 2})
     assert outcome(client.get("/instances")) == (200, [instance("staff", "merlin")])
-    assert data_text(client, "sword") == "{}"
+    assert values_of(client, "sword") == "{}"
     assert outcome(client.get("/characters")) == (200, [character("arthur"), character("merlin")])
 
 

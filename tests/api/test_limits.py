@@ -12,12 +12,12 @@ import pytest
 from tests.conftest import RunningServer
 from tests.support.answers import (
     character,
-    data_text,
     instance,
     make_instance,
     outcome,
     refusal,
     refused_as,
+    values_of,
 )
 from valuetracker.errors import (
     BodyTooLarge,
@@ -58,7 +58,7 @@ def test_a_value_may_have_8_mib(client: httpx.Client, size: int) -> None:
     ids=["ascii", "accents", "in an array"],
 )
 def test_a_larger_value_is_refused(client: httpx.Client, value: Any) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     alone = client.post("/instances/sword/data", json={"key": "edge", "value": value})
     merged = client.put("/instances/sword/data/merge", json={"a": 1, "edge": value})
@@ -66,7 +66,7 @@ def test_a_larger_value_is_refused(client: httpx.Client, value: Any) -> None:
     refused = ValueTooLarge(f"A value takes more than {VALUE_BYTES} bytes.")
     assert outcome(alone) == refusal(refused)
     assert outcome(merged) == refusal(refused)
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 @pytest.mark.parametrize("excess", [0, 1])
@@ -144,11 +144,11 @@ def test_a_request_may_name_10_000_keys(client: httpx.Client, count: int) -> Non
     assert (overridden.status_code, merged.status_code) == (200, 200)
     assert list(read.items()) == list(values.items())
     assert outcome(removed) == (200, {"success": True, "removedCount": count})
-    assert data_text(client) == "{}"
+    assert values_of(client) == "{}"
 
 
 def test_a_request_may_not_name_more_keys(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"k0": "keen"})
+    make_instance(client, {"k0": "keen"}, "sword")
     values = {f"k{number}": number for number in range(KEYS + 1)}
 
     overridden = client.put("/instances/sword/data/override", json=values)
@@ -159,17 +159,17 @@ def test_a_request_may_not_name_more_keys(client: httpx.Client) -> None:
     assert outcome(overridden) == refusal(refused)
     assert outcome(merged) == refusal(refused)
     assert outcome(removed) == refusal(refused)
-    assert data_text(client) == '{"k0":"keen"}'
+    assert values_of(client) == '{"k0":"keen"}'
 
 
 def test_an_instance_may_have_more_keys_than_a_request(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"first": 1})
+    make_instance(client, {"first": 1}, "sword")
 
     client.put("/instances/sword/data/merge", json={f"k{n}": n for n in range(KEYS)})
     cleared = client.delete("/instances/sword/data")
 
     assert cleared.status_code == 200
-    assert data_text(client) == "{}"
+    assert values_of(client) == "{}"
 
 
 # Ids, keys and names

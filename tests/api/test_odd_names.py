@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.support.answers import DONE, data_text, instance, make_instance, outcome
+from tests.support.answers import DONE, instance, make_instance, outcome, values_of
 
 ODD_KEYS = [
     "merge",
@@ -48,7 +48,7 @@ def set_value(client: httpx.Client, key: Any, value: Any, id: str = "sword") -> 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
 def test_a_key_may_be_any_text(client: httpx.Client, key: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     path = f"/instances/sword/data/{quote(key, safe='')}"
 
     setting = set_value(client, key, {key: [key]})
@@ -58,7 +58,7 @@ def test_a_key_may_be_any_text(client: httpx.Client, key: str) -> None:
     assert outcome(setting) == (200, {"success": True, "key": key, "value": {key: [key]}})
     assert outcome(reading) == (200, {key: {key: [key]}})
     assert outcome(removing) == DONE
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def test_odd_keys_do_not_disturb_each_other_in_any_verb(client: httpx.Client) -> None:
@@ -74,7 +74,7 @@ def test_odd_keys_do_not_disturb_each_other_in_any_verb(client: httpx.Client) ->
     assert list(overridden.items()) == list(values.items())
     assert list(merged.items()) == [(key, "merged") for key in ODD_KEYS]
     assert outcome(removing) == (200, {"success": True, "removedCount": len(ODD_KEYS)})
-    assert data_text(client) == "{}"
+    assert values_of(client) == "{}"
 
 
 @pytest.mark.parametrize("id", ["a/b", "merge", "data", "100%", "a?b#c", "é 🗡️", "..a", "__proto__"])

@@ -8,15 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import (
-    JSON_PATCH,
-    MERGE_PATCH,
-    done,
-    head,
-    outcome,
-    refused,
-    values_of,
-)
+from tests.support.answers import JSON_PATCH, MERGE_PATCH, done, head, outcome, refused, values_of
 
 VALUES = "/instances/sword/data"
 DEEP = 128

@@ -7,13 +7,13 @@ import pytest
 
 from tests.support.answers import (
     DONE,
-    data_text,
     instance,
     make_instance,
     outcome,
     refusal,
     refused_as,
     send_target,
+    values_of,
 )
 from valuetracker.errors import InvalidId, InvalidKey, InvalidPath, MethodNotAllowed, RouteNotFound
 
@@ -100,7 +100,7 @@ def test_an_invalid_key_in_a_path_is_refused(client: httpx.Client, target: str) 
 
 @pytest.mark.parametrize("path", ["/characters", "/instances/sword/data", "/probe", "/healthz"])
 def test_one_slash_at_the_end_makes_no_difference(client: httpx.Client, path: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = client.get(path + "/")
 
@@ -109,14 +109,14 @@ def test_one_slash_at_the_end_makes_no_difference(client: httpx.Client, path: st
 
 
 def test_a_write_may_end_with_a_slash_too(client: httpx.Client) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     merged = client.put("/instances/sword/data/merge/", json={"merge": 1})
     removed = client.delete("/instances/sword/data/edge/")
 
     assert merged.status_code == 200
     assert outcome(removed) == DONE
-    assert data_text(client) == '{"merge":1}'
+    assert values_of(client) == '{"merge":1}'
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_method_a_route_does_not_take_is_refused(
     "path", ["/characters", "/instances/sword/data", "/instances/nothing", "/probe", "/docs"]
 )
 def test_head_is_get_without_the_body(client: httpx.Client, path: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = client.head(path)
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, wait_for
-from tests.model.values_model import (
+from tests.support.answers import (
     character,
     done,
     head,

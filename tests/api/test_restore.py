@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import (
+from tests.support.answers import (
     character,
     done,
     head,

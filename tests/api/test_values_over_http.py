@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.answers import data_text, make_instance, outcome, refusal, refused_as
+from tests.support.answers import make_instance, outcome, refusal, refused_as, values_of
 from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep
 
 
@@ -80,7 +80,7 @@ def test_a_value_comes_back_as_it_was_sent(client: httpx.Client, text: str) -> N
     assert answer.status_code == 200
     assert answer.text == f'{{"success":true,"key":"edge","value":{text}}}'
     assert client.get("/instances/sword/data/edge").text == f'{{"edge":{text}}}'
-    assert data_text(client) == f'{{"edge":{text}}}'
+    assert values_of(client) == f'{{"edge":{text}}}'
 
 
 # Other ways of writing the same value.
@@ -130,7 +130,7 @@ def test_another_spelling_of_a_value_reads_back_in_its_canonical_form(
     ],
 )
 def test_a_number_out_of_range_is_refused(client: httpx.Client, text: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     alone = set_text(client, text)
     merged = client.put("/instances/sword/data/merge", content=f'{{"a":1,"b":{text}}}')
@@ -139,17 +139,17 @@ def test_a_number_out_of_range_is_refused(client: httpx.Client, text: str) -> No
     assert outcome(alone) == refusal(NumberOutOfRange())
     assert outcome(merged) == refusal(NumberOutOfRange())
     assert outcome(overridden) == refusal(NumberOutOfRange())
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 @pytest.mark.parametrize("text", [r'"\ud800"', r'"\udfff"', r'"\udc00\ud800"', r'{"\ud800":1}'])
 def test_a_lone_surrogate_is_refused(client: httpx.Client, text: str) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = set_text(client, text)
 
     assert outcome(answer) == refused_as(answer, InvalidBody)
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def nested(depth: int, kind: str) -> str:
@@ -168,13 +168,13 @@ def test_a_value_may_be_128_levels_deep(client: httpx.Client, kind: str, depth: 
     merged = client.put("/instances/sword/data/merge", content=f'{{"merged":{text}}}')
 
     assert (alone.status_code, merged.status_code) == (200, 200)
-    assert data_text(client) == f'{{"edge":{text},"merged":{text}}}'
+    assert values_of(client) == f'{{"edge":{text},"merged":{text}}}'
 
 
 @pytest.mark.parametrize("kind", ["arrays", "objects"])
 @pytest.mark.parametrize("depth", [129, 130, 255, 256, 1000])
 def test_a_value_may_not_be_deeper(client: httpx.Client, kind: str, depth: int) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
     text = nested(depth, kind)
 
     alone = set_text(client, text)
@@ -182,7 +182,7 @@ def test_a_value_may_not_be_deeper(client: httpx.Client, kind: str, depth: int) 
 
     assert outcome(alone) == refused_as(alone, TooDeep)
     assert outcome(merged) == refused_as(merged, TooDeep)
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 @pytest.mark.parametrize("depth", [1_023, 1_025, 100_000, 5_000_000])
@@ -190,12 +190,12 @@ def test_a_value_may_not_be_deeper(client: httpx.Client, kind: str, depth: int) 
 def test_even_extreme_depth_is_refused_without_a_failure(
     client: httpx.Client, depth: int, inside: str
 ) -> None:
-    make_instance(client, "sword", {"edge": "keen"})
+    make_instance(client, {"edge": "keen"}, "sword")
 
     answer = set_text(client, "[" * depth + inside + "]" * depth)
 
     assert answer.status_code == 400
-    assert data_text(client) == '{"edge":"keen"}'
+    assert values_of(client) == '{"edge":"keen"}'
 
 
 def typed(value: Any) -> Any:
@@ -233,7 +233,7 @@ def test_any_value_that_is_accepted_reads_back_equal(
 
     assert answer.status_code == 200
     assert typed(json.loads(answer.text)["value"]) == typed(value)
-    assert typed(json.loads(data_text(client))) == typed({"edge": value})
+    assert typed(json.loads(values_of(client))) == typed({"edge": value})
 
 
 @IN_ONE_INSTANCE
@@ -247,4 +247,4 @@ def test_any_keys_that_are_accepted_read_back_in_their_order(
     answer = client.put("/instances/sword/data/override", content=json.dumps(values))
 
     assert answer.status_code == 200
-    assert typed(json.loads(data_text(client))) == typed(values)
+    assert typed(json.loads(values_of(client))) == typed(values)

@@ -12,15 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server
-from tests.model.values_model import (
-    done,
-    head,
-    make_instance,
-    outcome,
-    refused,
-    set_value,
-    values_of,
-)
+from tests.support.answers import done, head, make_instance, outcome, refused, set_value, values_of
 
 VALUES = "/instances/sword/data"
 WRITE = {"key": "edge", "value": 2}

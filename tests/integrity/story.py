@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from tests.model.values_model import done
+from tests.support.answers import done
 from tests.support.chat import Chat, Values
 
 HERO, MULE, PACK = "hero", "mule", "pack"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import RunningServer, running_server
 from tests.integrity.recount import recount
-from tests.model.values_model import done
+from tests.support.answers import done
 from tests.support.chat import EVERY_WRITE, Chat, furnish
 from valuetracker.errors import DatabaseDamaged
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.model.values_model import operate, same
+from tests.model.values_model import operate
+from tests.support.answers import same
 
 # The number of a chat (a renamed chat keeps it), or the id of an instance.
 Owner = int | str

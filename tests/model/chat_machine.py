@@ -28,7 +28,7 @@ from tests.model.chat_reading import (
     path_of,
     request_of,
 )
-from tests.model.values_model import MERGE_PATCH, refused
+from tests.support.answers import MERGE_PATCH, refused
 
 INSTANCES = st.sampled_from(IDS)
 # The holder that is written to; half of the time the chat itself.

@@ -25,7 +25,7 @@ from tests.model.chat_log import (
 )
 from tests.model.chat_machine import ChatComparison
 from tests.model.chat_reading import BRANCHES, MESSAGES, NUMBERS, in_any_order, path_of
-from tests.model.values_model import refused
+from tests.support.answers import refused
 
 LABELS = st.sampled_from(["start", "later / #2"])
 STARTS = st.sampled_from(["now", "revision", "message", "message", "checkpoint", "checkpoint"])

@@ -29,7 +29,7 @@ from tests.model.chat_log import (
     processed_of,
     series_of,
 )
-from tests.model.values_model import MOMENT, refused
+from tests.support.answers import MOMENT, refused
 
 CHATS = ["den", "hall"]
 # The ids that chats may be renamed to; nothing uses them before.

@@ -24,7 +24,8 @@ from hypothesis.stateful import (
 )
 
 from tests.conftest import RunningServer
-from tests.model.values_model import MERGE_PATCH, Model, character, operate, refused, same
+from tests.model.values_model import Model, operate
+from tests.support.answers import MERGE_PATCH, character, refused, same
 from valuetracker.store.tx import log_writer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"

@@ -1,84 +1,17 @@
 """
-What the server should answer, in plain Python: records, refusals, and a whole extension.
+The model of characters, instances and values that the server is compared with.
 
-`Model` is the reference the server is compared with: dictionaries that keep the order of
-things, and a copy of everything for every revision.
+`Model` is an extension in plain Python: dictionaries that keep the order of their keys, and a copy
+of everything for every revision.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
-from tests.support.answers import MOMENT as MOMENT
-from tests.support.answers import character as character
-from tests.support.answers import instance as instance
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-Refused = tuple[int, str, dict[str, Any]]
-
-
-def outcome(answer: httpx.Response) -> tuple[int, Any]:
-    """The status of an answer and its whole body."""
-    return answer.status_code, answer.json()
-
-
-def refused(answer: httpx.Response) -> Refused:
-    """Status, code and details of an answer that must be a refusal, well formed."""
-    body = answer.json()
-    assert set(body) == {"error", "code", "hint", "details"}, body
-    assert isinstance(body["error"], str)
-    assert body["error"]
-    return answer.status_code, body["code"], body["details"]
-
-
-def done(answer: httpx.Response) -> int:
-    """The revision an extension is at after a write that must have been done."""
-    assert answer.status_code == 200, answer.text
-    return int(answer.headers["x-revision"])
-
-
-def head(client: httpx.Client) -> int:
-    return int(client.get("/changes").json()["next"])
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal on the wire: types and the order of keys as well."""
-    return json.dumps(one) == json.dumps(other)
-
-
-def make_instance(
-    client: httpx.Client,
-    values: dict[str, Any] | None = None,
-    id: str = "sword",
-    character_id: str = "arthur",
-) -> int:
-    """An instance, each value a revision of its own; the revision it is at then."""
-    revision = done(client.post("/instances", json={"id": id, "characterId": character_id}))
-    for key, value in (values or {}).items():
-        revision = set_value(client, key, value, id)
-    return revision
-
-
-def set_value(client: httpx.Client, key: str, value: Any, id: str = "sword", **headers: str) -> int:
-    """Set a key; header names are given with `_` for `-`."""
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return done(
-        client.post(f"/instances/{id}/data", json={"key": key, "value": value}, headers=named)
-    )
-
-
-def values_of(client: httpx.Client, id: str = "sword", at: int | str | None = None) -> str:
-    """The values of an instance as they stand on the wire."""
-    params = {} if at is None else {"at": str(at)}
-    answer = client.get(f"/instances/{id}/data", params=params)
-    assert answer.status_code == 200, answer.text
-    return answer.text
+from tests.support.answers import character, instance, same
 
 
 def merged(current: Any, patch: Any) -> Any:

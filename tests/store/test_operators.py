@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model.values_model import merged, same
+from tests.model.values_model import merged
+from tests.support.answers import same
 from valuetracker.errors import NumberLeftRange, TypeConflict, ValueTrackerError
 from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import (

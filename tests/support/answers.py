@@ -1,7 +1,8 @@
-"""Requests that many tests of the API make, and the answers they should get."""
+"""Answers of the API as tests expect them, and the writes that many tests begin with."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -27,6 +28,8 @@ class Moment:
 
 
 MOMENT = Moment()
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 DONE = (200, {"success": True})
 
 
@@ -40,8 +43,17 @@ def refusal(error: ValueTrackerError) -> tuple[int, Any]:
     return error.status, error.body()
 
 
+def refused(answer: httpx.Response) -> tuple[int, str, dict[str, Any]]:
+    """Assert that an answer is a well-formed refusal; return its status, code and details."""
+    body = answer.json()
+    assert set(body) == {"error", "code", "hint", "details"}, body
+    assert isinstance(body["error"], str)
+    assert body["error"]
+    return answer.status_code, body["code"], body["details"]
+
+
 def refused_as(answer: httpx.Response, kind: type[ValueTrackerError]) -> tuple[int, Any]:
-    """Return the outcome of a request that is refused with such an error, whatever its message."""
+    """Return the outcome of a refusal with such an error, with the message of the answer."""
     sentence = answer.json()["error"]
     assert isinstance(sentence, str)
     assert sentence
@@ -65,23 +77,47 @@ def instance(
     }
 
 
+def done(answer: httpx.Response) -> int:
+    """Assert that a write succeeded, and return the revision of the extension after it."""
+    assert answer.status_code == 200, answer.text
+    return int(answer.headers["x-revision"])
+
+
+def head(client: httpx.Client) -> int:
+    """Return the newest revision of the extension."""
+    return int(client.get("/changes").json()["next"])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare two values with their types and the order of their keys."""
+    return json.dumps(one) == json.dumps(other)
+
+
 def make_instance(
     client: httpx.Client,
-    id: str = "sword",
     values: dict[str, Any] | None = None,
+    id: str = "sword",
     character_id: str = "arthur",
-) -> None:
-    """Make an instance with these values, in this order."""
-    made = client.post("/instances", json={"id": id, "characterId": character_id})
-    assert made.status_code == 200, made.text
+) -> int:
+    """Create an instance, set its values one by one, and return the revision after that."""
+    revision = done(client.post("/instances", json={"id": id, "characterId": character_id}))
     for key, value in (values or {}).items():
-        done = client.post(f"/instances/{id}/data", json={"key": key, "value": value})
-        assert done.status_code == 200, done.text
+        revision = set_value(client, key, value, id)
+    return revision
 
 
-def data_text(client: httpx.Client, id: str = "sword") -> str:
-    """Return the values of an instance as JSON text, which shows order and types."""
-    answer = client.get(f"/instances/{id}/data")
+def set_value(client: httpx.Client, key: str, value: Any, id: str = "sword", **headers: str) -> int:
+    """Set a key and return the revision; names of headers have `_` for `-`."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return done(
+        client.post(f"/instances/{id}/data", json={"key": key, "value": value}, headers=named)
+    )
+
+
+def values_of(client: httpx.Client, id: str = "sword", at: int | str | None = None) -> str:
+    """Return the values of an instance as text, which shows their order and types."""
+    params = {} if at is None else {"at": str(at)}
+    answer = client.get(f"/instances/{id}/data", params=params)
     assert answer.status_code == 200, answer.text
     return answer.text
 

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.model.values_model import done, outcome
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, outcome
 
 # A visible message: its id (swipe 0), its id and its swipe, or the whole anchor as it is sent.
 Place = str | tuple[str, Any] | dict[str, Any]

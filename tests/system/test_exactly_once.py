@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.conftest import PATIENCE_SECONDS
-from tests.model.values_model import done, head, make_instance, outcome
+from tests.support.answers import done, head, make_instance, outcome
 from valuetracker.settings import PREFIX
 
 READY = "Value Tracker listening on "

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.model.values_model import instance
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, instance
 from tests.support.chat import Chat, Values
 
 

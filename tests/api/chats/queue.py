@@ -9,8 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.model.values_model import done
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done
 from tests.support.chat import Chat
 
 # Leases: far longer than any test takes, and the shortest possible.

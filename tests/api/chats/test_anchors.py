@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import done, head, make_instance, outcome, set_value, values_of
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, make_instance, outcome, set_value, values_of
 from tests.support.chat import Chat, Values, reconciled
 
 

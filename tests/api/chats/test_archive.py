@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import running_server
-from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import EVERY_WRITE, Chat, chat_record, furnish
 
 # To archive an archived chat again is allowed.

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import wait_for
-from tests.model.values_model import done, instance, outcome, refused
+from tests.support.answers import done, instance, outcome, refused
 from tests.support.chat import Chat, Values, chat_state, furnish
 from valuetracker.store.tx import log_writer
 

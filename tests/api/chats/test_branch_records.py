@@ -17,8 +17,7 @@ from tests.api.chats.points import (
     post_branch,
     values_in,
 )
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import Chat, Values, chat_record, furnish
 
 # New instances.

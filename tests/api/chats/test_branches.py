@@ -17,7 +17,7 @@ from tests.api.chats.points import (
     values_in,
 )
 from tests.api.chats.queue import Queue
-from tests.model.values_model import done, head, outcome
+from tests.support.answers import done, head, outcome
 from tests.support.chat import Chat, Values, chat_state, furnish, reconciled, restored
 
 

@@ -8,8 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import send_target
+from tests.support.answers import done, head, outcome, refused, send_target
 from tests.support.chat import Chat, chat_record, furnish, reconciled
 
 LETTERS = ["x", "é", "日", "🗡"]

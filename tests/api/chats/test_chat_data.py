@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import JSON_PATCH, done, head, outcome, refused
+from tests.support.answers import JSON_PATCH, done, head, outcome, refused
 from tests.support.chat import MERGED, OVERRIDDEN, Chat, Values
 
 DONE = (200, {"success": True})

@@ -6,8 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.model.values_model import done
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done
 from tests.support.chat import Chat, furnish
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import Chat, furnish, restored
 
 

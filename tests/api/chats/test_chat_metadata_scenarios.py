@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import running_server
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import Chat, furnish
 
 RECAPS = "running scene recaps"

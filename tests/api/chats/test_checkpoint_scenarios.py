@@ -23,7 +23,7 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.api.chats.queue import Queue, at_time, operation
-from tests.model.values_model import done, outcome, refused
+from tests.support.answers import done, outcome, refused
 from tests.support.chat import Chat
 
 RECAPS = "running_scene_recaps"

@@ -19,8 +19,7 @@ from tests.api.chats.points import (
     statuses,
     validate,
 )
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import Chat, Values, furnish, reconciled, restored
 
 

@@ -22,7 +22,7 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.api.chats.queue import ACTIVE, ENDS, Queue
-from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import Chat
 
 

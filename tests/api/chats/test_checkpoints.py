@@ -22,8 +22,7 @@ from tests.api.chats.points import (
     validate,
 )
 from tests.conftest import running_server
-from tests.model.values_model import done, head, outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import Chat, Values, furnish
 
 

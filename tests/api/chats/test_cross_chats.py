@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.model.values_model import head, outcome, refused
-from tests.support.answers import refusal
+from tests.support.answers import head, outcome, refusal, refused
 from tests.support.chat import Chat, furnish
 from valuetracker.errors import ExtensionNotRegistered, MethodNotAllowed
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import running_server
-from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.answers import done, head, instance, outcome, refused
 from tests.support.chat import Chat, furnish, reconciled
 
 NODE = {"text": "a cat", "messageId": "m1", "index": 0}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer
-from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.answers import done, head, instance, outcome, refused
 from tests.support.chat import Chat, chat_record, chat_state, furnish
 
 

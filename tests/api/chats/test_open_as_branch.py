@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.chats.points import copied_instance, origin, values_in
 from tests.api.chats.queue import Queue
-from tests.model.values_model import done, head, refused
+from tests.support.answers import done, head, refused
 from tests.support.chat import (
     NO_OPERATIONS,
     Chat,

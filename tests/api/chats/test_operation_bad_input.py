@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.chats.queue import Queue, operation
 from tests.conftest import RunningServer
-from tests.model.values_model import head, outcome, refused
+from tests.support.answers import head, outcome, refused
 from tests.support.chat import Chat
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.api.chats.queue import ACTIVE, ENDED, LONG, SHORT, Queue, at_time, operation
 from tests.conftest import RunningServer, wait_for
-from tests.model.values_model import outcome, refused
-from tests.support.answers import MOMENT
+from tests.support.answers import MOMENT, outcome, refused
 from tests.support.chat import NO_OPERATIONS, Chat
 
 WEEK = 7 * 24 * 60 * 60 * 1000

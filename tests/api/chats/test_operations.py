@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.chats.queue import ACTIVE, ENDED, ENDS, Queue, operation
 from tests.conftest import running_server
-from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import NO_OPERATIONS, Chat, furnish
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, wait_for
-from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import Chat
 
 # Far longer than any test takes, and the shortest possible.

@@ -22,7 +22,7 @@ from tests.api.chats.points import (
 )
 from tests.api.chats.queue import ACTIVE, ENDS, SHORT, Queue
 from tests.conftest import wait_for
-from tests.model.values_model import done, head, outcome, refused
+from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import Chat, furnish
 
 # The guarded requests, and how the refusal names them.

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import done, head, refused
+from tests.support.answers import done, head, refused
 from tests.support.chat import Chat, Values, reconciled, restored
 
 

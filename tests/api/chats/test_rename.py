@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.model.values_model import done, head, instance, outcome, refused
+from tests.support.answers import done, head, instance, outcome, refused
 from tests.support.chat import Chat, chat_record, furnish, reconciled
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conftest import running_server
-from tests.model.values_model import done, head, outcome
+from tests.support.answers import done, head, outcome
 from tests.support.chat import Chat, Values, reconciled, restored
 
 

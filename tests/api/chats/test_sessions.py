@@ -10,15 +10,7 @@ import httpx
 import pytest
 
 from tests.conftest import RunningServer, running_server
-from tests.model.values_model import (
-    done,
-    head,
-    make_instance,
-    outcome,
-    refused,
-    set_value,
-    values_of,
-)
+from tests.support.answers import done, head, make_instance, outcome, refused, set_value, values_of
 from tests.support.chat import EVERY_WRITE, INSTANCE_WRITES, Chat, Values, furnish
 
 ALL = pytest.mark.parametrize(("method", "path", "body"), EVERY_WRITE)

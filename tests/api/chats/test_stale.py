@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.model.values_model import head
+from tests.support.answers import head
 from tests.support.chat import Values, reconciled
 
 
