@@ -3,7 +3,8 @@ A real SillyTavern with the plugin and the extension, a scripted model, and Chro
 
 All tests of the folder share `tavern`, and each creates a `character` of its own. A test that
 kills, installs or removes something boots another SillyTavern with `start_tavern`. `tab` is a page
-of `tavern`; `open_tab` opens more.
+of `tavern`; `open_tab` opens more. A page takes seconds to load, so tests that change nothing in
+it but their chats use `shared_tab` or `shared_panel`: all of one file use the same page.
 
 Shared fixtures end with this folder, not with the session: while playwright runs, its event loop
 counts as running, and no test elsewhere could start one. For the same reason no test of this folder
@@ -15,7 +16,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -90,9 +91,12 @@ def parlour(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> It
 @pytest.fixture
 def panel(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
     """The panel in a page of `parlour`, with the chat of a new character."""
+    return panel_with_guest(open_tab(parlour), parlour)
+
+
+def panel_with_guest(tab: Tab, parlour: SillyTavern) -> Panel:
     name = f"Guest {next(NUMBERS)}"
     parlour.create_character(name)
-    tab = open_tab(parlour)
     tab.open_character(name)
     return Panel(tab, parlour, name)
 
@@ -151,7 +155,7 @@ def open_tab(chromium: Browser, request: pytest.FixtureRequest, model: Model) ->
     Each page has its own browser profile, unless it is `beside` another tab. Its cookies come from
     `session`. Other arguments go to playwright's context (`viewport`, `locale`).
     """
-    name = re.sub(r"\W+", "-", request.node.name).strip("-")
+    name = name_of(request.node)
     with ExitStack() as stack:
 
         def open_tab(
@@ -169,11 +173,16 @@ def open_tab(chromium: Browser, request: pytest.FixtureRequest, model: Model) ->
             if session is not None:
                 log_in(context, session, tavern.url)
             tab = Tab(context, tavern.url, f"{name}-{next(NUMBERS)}" if beside else name)
+            stack.callback(tab.page.close)
             stack.push(partial(show_failure, tab, request.node))
             tab.open()
             return tab
 
         yield open_tab
+
+
+def name_of(test: pytest.Item) -> str:
+    return re.sub(r"\W+", "-", test.name).strip("-")
 
 
 def show_failure(tab: Tab, test: pytest.Item, *_: object) -> None:
@@ -188,6 +197,53 @@ PHONE = {"width": 390, "height": 844}
 @pytest.fixture
 def tab(open_tab: OpenTab, tavern: SillyTavern) -> Tab:
     return open_tab(tavern)
+
+
+@pytest.fixture(scope="module")
+def shared_tabs(chromium: Browser) -> Iterator[dict[str, Tab]]:
+    """The pages that the tests of a file share, by their URLs."""
+    tabs: dict[str, Tab] = {}
+    yield tabs
+    for tab in tabs.values():
+        tab.context.close()
+
+
+@contextmanager
+def shared(
+    tabs: dict[str, Tab], tavern: SillyTavern, request: pytest.FixtureRequest
+) -> Iterator[Tab]:
+    """Lend a shared page to a test. If the test fails, the next one gets a new page."""
+    tab = tabs.pop(tavern.url, None)
+    if tab is None:
+        chromium: Browser = request.getfixturevalue("chromium")
+        tab = Tab(chromium.new_context(viewport={"width": 1280, "height": 900}), tavern.url, "")
+        tab.open()
+    tab.name = name_of(request.node)
+    yield tab
+    if FAILED in request.node.stash:
+        show_failure(tab, request.node)
+        tab.context.close()
+    else:
+        tab.reset()
+        tabs[tavern.url] = tab
+
+
+@pytest.fixture
+def shared_tab(
+    shared_tabs: dict[str, Tab], tavern: SillyTavern, model: Model, request: pytest.FixtureRequest
+) -> Iterator[Tab]:
+    """Like `tab`, for tests that change nothing in the page but their chats."""
+    with shared(shared_tabs, tavern, request) as tab:
+        yield tab
+
+
+@pytest.fixture
+def shared_panel(
+    shared_tabs: dict[str, Tab], parlour: SillyTavern, model: Model, request: pytest.FixtureRequest
+) -> Iterator[Panel]:
+    """Like `panel`, for tests that change nothing in the page but their chats."""
+    with shared(shared_tabs, parlour, request) as tab:
+        yield panel_with_guest(tab, parlour)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
 from tests.sillytavern.panel import EXTENSION, Panel
@@ -16,14 +15,19 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
-def party(open_tab: OpenTab, parlour: SillyTavern) -> Panel:
+def panel(shared_panel: Panel) -> Panel:
+    """These tests change nothing in the page but their chats."""
+    return shared_panel
+
+
+@pytest.fixture
+def party(panel: Panel, parlour: SillyTavern) -> Panel:
     """The panel in a group chat of two, Ann and Ben with a number of their own."""
     number = next(NUMBERS)
     members = [parlour.create_character(f"{name} {number}") for name in ("Ann", "Ben")]
     parlour.create_group(f"Party {number}", *members, in_turn=True)
-    tab = open_tab(parlour)
-    tab.open_group(f"Party {number}")
-    return Panel(tab, parlour, f"Party {number}")
+    panel.tab.open_group(f"Party {number}")
+    return Panel(panel.tab, parlour, f"Party {number}")
 
 
 def names_in(party: Panel) -> tuple[str, str]:

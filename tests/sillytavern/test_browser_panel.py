@@ -74,7 +74,8 @@ def test_a_player_finds_the_panel_and_keeps_values_in_it(
     assert tab.errors == []
 
 
-def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(panel: Panel) -> None:
+def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(shared_panel: Panel) -> None:
+    panel = shared_panel
     panel.tab.slash("/vt-set hp 50")
     panel.tab.slash('/vt-set bag ["lamp"]')
     panel.shows("bag", '["lamp"]')
@@ -111,8 +112,9 @@ def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(panel: Panel)
 
 
 def test_a_checkpoint_is_made_as_of_a_message_looked_at_restored_and_branched(
-    panel: Panel,
+    shared_panel: Panel,
 ) -> None:
+    panel = shared_panel
     tab = panel.tab
     tab.send("One.")
     tab.slash("/vt-set follow=true hp 50")
@@ -244,7 +246,8 @@ def test_two_tabs_are_in_step(panel: Panel, open_tab: OpenTab) -> None:
     assert panel.tab.errors == other_tab.errors == []
 
 
-def test_the_keyboard_is_enough_and_swipes_nothing(panel: Panel) -> None:
+def test_the_keyboard_is_enough_and_swipes_nothing(shared_panel: Panel) -> None:
+    panel = shared_panel
     tab = panel.tab
     panel.tavern.register("outfits")
     tab.slash("/vt-set hp 50")
@@ -307,7 +310,8 @@ def test_the_keyboard_is_enough_and_swipes_nothing(panel: Panel) -> None:
     assert tab.errors == []
 
 
-def test_what_somebody_types_stays_when_the_value_goes(panel: Panel) -> None:
+def test_what_somebody_types_stays_when_the_value_goes(shared_panel: Panel) -> None:
+    panel = shared_panel
     tab = panel.tab
     tab.send("Hm.")
     tab.slash("/vt-set follow=true wounds 1")

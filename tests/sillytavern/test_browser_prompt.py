@@ -10,6 +10,12 @@ from tests.sillytavern.panel import Panel, choose
 
 
 @pytest.fixture
+def panel(shared_panel: Panel) -> Panel:
+    """These tests change nothing in the page but their chats."""
+    return shared_panel
+
+
+@pytest.fixture
 def kept(panel: Panel) -> Panel:
     """A chat with some values, and some of its character."""
     panel.tab.slash("/vt-set hp 50")
@@ -94,6 +100,7 @@ def test_the_player_is_told_that_the_old_macros_know_none_of_values(kept: Panel)
     kept.settings()
     tab.page.locator(".vt-settings").hover()
     tab.page.locator(".vt-settings").get_by_text(told).wait_for(state="hidden")
+    kept.settings()
     assert tab.errors == []
 
 

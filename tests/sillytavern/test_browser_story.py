@@ -30,6 +30,12 @@ def seen_in(model: Model, request: int) -> str:
 
 
 @pytest.fixture
+def panel(shared_panel: Panel) -> Panel:
+    """These tests change nothing in the page but their chats."""
+    return shared_panel
+
+
+@pytest.fixture
 def fight(panel: Panel, model: Model) -> Panel:
     """Hit points were 50; the reply to "I strike." has set them to 45."""
     panel.tab.slash("/vt-set hp 50")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,9 +27,18 @@ async (extensionId) => {
     vt.on('moved', (what) => told.moved.push(what));
     globalThis.prompts = [];
     const { eventSource, eventTypes } = SillyTavern.getContext();
-    eventSource.on(eventTypes.GENERATE_AFTER_DATA, (_, dryRun) => {
+    globalThis.notePrompt = (_, dryRun) => {
         if (!dryRun) prompts.push(vt.chat.state.hp ?? null);
-    });
+    };
+    eventSource.on(eventTypes.GENERATE_AFTER_DATA, notePrompt);
+}
+"""
+DISCONNECT = """
+async () => {
+    const { eventSource, eventTypes, unregisterFunctionTool } = SillyTavern.getContext();
+    eventSource.removeListener(eventTypes.GENERATE_AFTER_DATA, notePrompt);
+    unregisterFunctionTool('SetHitPoints');
+    await vt.close();
 }
 """
 TOOL = """
@@ -78,11 +88,18 @@ class Author:
 
 
 @pytest.fixture
-def author(tab: Tab, character: str) -> Author:
+def tab(shared_tab: Tab) -> Tab:
+    """These tests change nothing in the page but their chats."""
+    return shared_tab
+
+
+@pytest.fixture
+def author(tab: Tab, character: str) -> Iterator[Author]:
     tab.open_character(character)
     author = Author(tab, f"client-{next(NUMBERS)}")
     author.edit(hp=50)
-    return author
+    yield author
+    tab.evaluate(DISCONNECT)
 
 
 @pytest.fixture(params=["streamed", "at once"])
@@ -241,11 +258,11 @@ def test_many_tabs_are_in_step_and_leave_connections_free(
         other.open_character(name)
         others.append(Author(other, extension_id))
     # As many extensions again in the first tab.
-    for number in range(3):
-        tab.evaluate(
-            "async (extensionId) => { await vt.constructor.connect({ extensionId }); }",
-            f"{extension_id}-{number}",
-        )
+    tab.evaluate(
+        """async (ids) => { globalThis.more = await Promise.all(
+            ids.map((extensionId) => vt.constructor.connect({ extensionId }))); }""",
+        [f"{extension_id}-{number}" for number in range(3)],
+    )
 
     author.edit(hp=12)
     for one in others:
@@ -258,6 +275,7 @@ def test_many_tabs_are_in_step_and_leave_connections_free(
             .filter(({ name }) => name.startsWith('valuetracker:feed')).length"""
     )
     assert held == 2
+    tab.evaluate("async () => { await Promise.all(more.map((one) => one.close())); }")
 
 
 def test_text_in_messages(author: Author) -> None:

@@ -180,8 +180,9 @@ def chosen(path: str) -> Iterator[tuple[str, Callable[..., None]]]:
 def parametrized(function: Callable[..., None]) -> set[str]:
     found: set[str] = set()
     for mark in getattr(function, "pytestmark", ()):
-        names = mark.args[0]
-        found.update(names.replace(" ", "").split(",") if isinstance(names, str) else names)
+        if mark.name == "parametrize":
+            names = mark.args[0]
+            found.update(names.replace(" ", "").split(",") if isinstance(names, str) else names)
     return found
 
 

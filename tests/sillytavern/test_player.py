@@ -21,6 +21,12 @@ TOOL = """
 
 
 @pytest.fixture
+def tab(shared_tab: Tab) -> Tab:
+    """These tests change nothing in the page but their chats."""
+    return shared_tab
+
+
+@pytest.fixture
 def talk(tab: Tab, character: str) -> Tab:
     """A page with a greeting, a question and "Reply 1."."""
     tab.open_character(character)
@@ -116,15 +122,15 @@ def test_the_model_calls_a_function(
     tab.open_character(character)
     tab.stream(streaming)
     tab.evaluate(TOOL)
-    model.call("NoteDown", text="rain")
+    model.call("NoteDown", text=f"rain on {character}")
     model.say("It rains.")
 
     tab.send("How is the weather?")
 
-    assert "[rain]" in tab.page.title()
+    assert f"[rain on {character}]" in tab.page.title()
     assert "NoteDown" in model.tools
     assert [request["stream"] for request in model.requests] == [streaming, streaming]
-    assert "noted rain" in model.seen
+    assert f"noted rain on {character}" in model.seen
     assert tab.texts[-1] == "It rains."
     assert tab.errors == []
 

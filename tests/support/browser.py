@@ -80,6 +80,16 @@ CHAT = """
     ({ name, is_user: Boolean(is_user), is_system: Boolean(is_system), mes,
        swipe_id: swipe_id ?? 0, swipes: swipes ?? [mes] }))
 """
+RESET = """
+async () => {
+    const script = await import('/script.js');
+    if (script.getCurrentChatId()) await SillyTavern.getContext().saveChat();
+    if (!await script.closeCurrentChat()) throw new Error('the chat was not closed');
+    SillyTavern.getContext().chatCompletionSettings.stream_openai = true;
+    toastr.remove();
+    rig.events.length = 0;
+}
+"""
 OPEN_CHARACTER = """
 async (name) => {
     await SillyTavern.getContext().getCharacters();
@@ -129,6 +139,14 @@ class Tab:
         )
         self.evaluate(WATCH, seconds=BOOT_SECONDS)
         self.page.wait_for_function(CONNECTED)
+
+    def reset(self) -> None:
+        """Close the chat and forget what was shown: the next test begins as on a new page."""
+        self.rest()
+        self.evaluate(RESET)
+        self.rest()
+        self.errors.clear()
+        self._shots = itertools.count(1)
 
     # State
 
