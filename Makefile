@@ -14,8 +14,8 @@ run: .cache/run
 test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-# Two at a time, file by file: much of testing is waiting for disks and other programs.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
+# Two workers, each with one file at a time, in the order of tests/conftest.py.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The quick checks: style and types.
 check: .cache/dev

@@ -11,9 +11,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,32 @@ STOPPING_SECONDS = 1
 
 hypothesis_settings.register_profile("test", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("test")
+
+
+# The folders with the slowest files. They come first, and short files last, so that all workers
+# end at about the same time. A worker boots SillyTavern once if it runs those tests in a row.
+SLOW = (
+    "tests/sillytavern/",
+    "tests/model/",
+    "tests/system/",
+    "tests/integrity/",
+    "tests/security/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    sizes = Counter(file_of(item) for item in items)
+
+    def order(item: pytest.Item) -> tuple[int, int, str]:
+        file = file_of(item)
+        slow = (index for index, folder in enumerate(SLOW) if file.startswith(folder))
+        return next(slow, len(SLOW)), -sizes[file], file
+
+    items.sort(key=order)
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 @pytest.fixture
@@ -140,6 +168,10 @@ def http() -> str:
 @pytest.fixture(scope="session")
 def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
     """Return the value of `--database` for that engine."""
+    return database_for(engine_name, request)
+
+
+def database_for(engine_name: str, request: pytest.FixtureRequest) -> str:
     if engine_name == "sqlite":
         return ""
     postgres: PostgresServer = request.getfixturevalue("postgres")
@@ -147,12 +179,26 @@ def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_server(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, http: str
-) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("shared")
-    with running_server(folder, http=http, database=database_url) as server:
+def shared_servers(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str, str], RunningServer]]:
+    """Start one server for each engine and way to answer HTTP, and keep it for all tests."""
+    with ExitStack() as stack:
+
+        @cache
+        def server(engine_name: str, http: str) -> RunningServer:
+            folder = tmp_path_factory.mktemp("shared")
+            url = database_for(engine_name, request)
+            return stack.enter_context(running_server(folder, http=http, database=url))
+
         yield server
+
+
+@pytest.fixture
+def shared_server(
+    shared_servers: Callable[[str, str], RunningServer], engine_name: str, http: str
+) -> RunningServer:
+    return shared_servers(engine_name, http)
 
 
 @pytest.fixture

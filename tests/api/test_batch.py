@@ -297,6 +297,7 @@ MALFORMED: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("malformed", "code"), MALFORMED)
 def test_a_malformed_operation_is_refused_and_named(
     client: httpx.Client, malformed: Any, code: str

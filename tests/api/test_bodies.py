@@ -10,6 +10,8 @@ import pytest
 from tests.support.answers import DONE, make_instance, outcome, refusal, refused_as, values_of
 from valuetracker.errors import InvalidBody, UnsupportedMediaType
 
+pytestmark = pytest.mark.one_engine
+
 # Every route that takes a body.
 ROUTES = [
     ("POST", "/register"),

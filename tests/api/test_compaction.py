@@ -216,6 +216,7 @@ def test_an_empty_log_can_be_compacted(client: httpx.Client) -> None:
     assert make_instance(client) == 1
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [

@@ -118,6 +118,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("from_memory", [False, True])
 @pytest.mark.parametrize("path", [KEY, VALUES, INSTANCE, CHARACTER, "/characters", "/instances"])
 @pytest.mark.parametrize(("condition", "status"), CONDITIONS)
@@ -282,6 +283,7 @@ def test_existence_is_checked_before_the_condition(client: httpx.Client) -> None
 MALFORMED = ["2", "", "*", '"2", "3"', 'W/"2"', '"x"', '"-1"', '"2', '""', '"9999999999999999999"']
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("condition", MALFORMED)
 def test_a_malformed_condition_is_refused(client: httpx.Client, condition: str) -> None:
     make_instance(client, {"edge": 1})

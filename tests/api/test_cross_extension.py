@@ -100,6 +100,7 @@ def test_an_extension_in_other_case_is_unknown(reader: httpx.Client, extension_i
     assert outcome(answer) == refusal(ExtensionNotRegistered(other))
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("path", "_"), READS)
 def test_a_malformed_extension_id_is_refused(reader: httpx.Client, path: str, _: str) -> None:
     answer = reader.get(path.format(ext="a%2Fb"))

@@ -246,6 +246,7 @@ def test_keys_to_remove_must_be_an_array(client: httpx.Client, body: Any) -> Non
     assert values_of(client) == '{"edge":"keen"}'
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("verb", ["override", "merge"])
 @pytest.mark.parametrize("bad", ["", "a\x00b", "a\nb", "\x7f", "\x85", "x" * 1025])
 def test_one_bad_key_refuses_the_whole_request(client: httpx.Client, verb: str, bad: str) -> None:

@@ -232,6 +232,7 @@ def test_an_invalid_cursor_is_refused(client: httpx.Client, path: str) -> None:
     assert refused(twice) == (400, "invalid_header", {})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "wait=-1", "wait=x"])
 def test_a_malformed_page_is_refused(client: httpx.Client, query: str) -> None:
     assert refused(client.get(f"/changes?{query}")) == (400, "invalid_query", {})

@@ -259,6 +259,7 @@ def test_times_bound_a_history_like_the_revision_recorded_then(client: httpx.Cli
     assert [(item["revision"], item["key"]) for item in until] == earlier
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "code"),
     [
@@ -287,6 +288,7 @@ def test_a_malformed_query_is_refused(client: httpx.Client, query: str, code: st
     assert refused(client.get(f"{HISTORY}?{query}")) == (400, code, {})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("query", ["limit=0", "after=soon", "order=up"])
 def test_the_refusal_of_a_malformed_query_says_what_is_wrong(
     client: httpx.Client, query: str

@@ -21,6 +21,8 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 
+pytestmark = pytest.mark.one_engine
+
 # The extension's header
 
 

@@ -195,6 +195,7 @@ def test_a_key_is_any_text_percent_encoded(client: httpx.Client) -> None:
     assert [is_replay(each) for each in (first, same, other)] == [False, True, False]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("key", ["", "%", "%ff", "%00", "x" * 513, "%20x"])
 def test_a_malformed_key_is_refused(client: httpx.Client, key: str) -> None:
     make_instance(client)

@@ -246,6 +246,7 @@ def test_an_instance_needs_an_id_and_a_character(
     assert outcome(client.get("/characters")) == (200, [])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("value", [5, True, [], {}])
 @pytest.mark.parametrize("field", ["id", "characterId", "chatId", "name"])
 def test_ids_and_names_must_be_strings(client: httpx.Client, field: str, value: Any) -> None:

@@ -52,6 +52,7 @@ def test_a_value_may_have_8_mib(client: httpx.Client, size: int) -> None:
     assert client.get("/instances/sword/data/edge").json() == {"edge": value}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "value",
     ["x" * (VALUE_BYTES - 1), "é" * (VALUE_BYTES // 2), ["x" * (VALUE_BYTES - 3)]],
@@ -104,6 +105,7 @@ def test_a_body_may_have_32_mib(client: httpx.Client, size: int, chunked: bool) 
     assert outcome(answer) == (200, {"message": "Pong! hello"})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("path", ["/ping", "/nowhere", "/characters"])
 def test_a_larger_body_is_refused_on_every_route(
@@ -147,6 +149,7 @@ def test_a_request_may_name_10_000_keys(client: httpx.Client, count: int) -> Non
     assert values_of(client) == "{}"
 
 
+@pytest.mark.one_engine
 def test_a_request_may_not_name_more_keys(client: httpx.Client) -> None:
     make_instance(client, {"k0": "keen"}, "sword")
     values = {f"k{number}": number for number in range(KEYS + 1)}
@@ -193,6 +196,7 @@ def test_ids_of_characters_and_instances_may_have_256_characters(
     assert outcome(client.get("/characters")) == (200, [character(id)])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("letter", LETTERS)
 def test_ids_of_characters_and_instances_may_not_be_longer(
     client: httpx.Client, letter: str
@@ -231,6 +235,7 @@ def test_ids_of_chats_may_have_512_characters(
     assert outcome(client.get("/instances", params={"chatId": chat})) == (200, [made.json()])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("letter", LETTERS)
 def test_ids_of_chats_may_not_be_longer(client: httpx.Client, letter: str) -> None:
     body = {"id": "sword", "characterId": "arthur", "chatId": letter * 513}
@@ -257,6 +262,7 @@ def test_keys_may_have_1024_characters(client: httpx.Client, letter: str, length
     assert client.delete(f"/instances/sword/data/{quote(key)}").status_code == 200
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("letter", LETTERS)
 def test_keys_may_not_be_longer(client: httpx.Client, letter: str) -> None:
     make_instance(client)

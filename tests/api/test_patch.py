@@ -48,6 +48,7 @@ MERGES: list[tuple[Any, Any, Any]] = [
 ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("media_type", [MERGE_PATCH, "application/json"])
 @pytest.mark.parametrize(("original", "given", "expected"), MERGES)
 def test_the_cases_of_rfc_7396_hold_under_a_key(
@@ -62,6 +63,7 @@ def test_the_cases_of_rfc_7396_hold_under_a_key(
     assert answer.headers["x-revision"] == "3"
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("original", "given", "expected"), [case for case in MERGES if isinstance(case[1], dict)]
 )
@@ -157,6 +159,7 @@ LINES = CASES.strip().splitlines()
 ROWS = list(zip(*[iter(LINES)] * 4, strict=True))
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 @pytest.mark.parametrize("under", ["", "/key"])
 def test_the_cases_of_rfc_6902_hold(
@@ -311,6 +314,7 @@ def test_a_patch_that_fails_changes_nothing(
     assert (values_of(sword), head(sword)) == (before, 2)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("path", ["list", "x/y", "/a~", "/a~2b", "/list/-/x"])
 @pytest.mark.parametrize("op", ["add", "test", "copy", "move"])
 def test_a_path_that_is_no_json_pointer_is_refused(sword: httpx.Client, op: str, path: str) -> None:
@@ -417,6 +421,7 @@ def test_a_merge_patch_may_be_sent_as_json_that_proxies_leave_alone(sword: httpx
     assert outcome(answer) == (200, {"edge": {"left": 9007199254740993}})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("key", ["", "a\nb", "a\0b", "\x85", "k" * 1025])
 @pytest.mark.parametrize(
     "operations",

@@ -17,6 +17,8 @@ from tests.support.answers import (
 )
 from valuetracker.errors import InvalidId, InvalidKey, InvalidPath, MethodNotAllowed, RouteNotFound
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.mark.parametrize(
     "target",

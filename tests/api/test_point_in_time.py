@@ -170,6 +170,7 @@ def test_a_future_time_reads_the_present(client: httpx.Client) -> None:
     assert values_of(client, at="9999-06-01T00:00:00Z") == '{"edge":2}'
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("route", AT_ROUTES)
 @pytest.mark.parametrize(
     "at", ["", "x", "-1", "1.5", "0x1", "2026-02-30T00:00:00Z", "12:00", "now", "²", "1 "]
@@ -247,6 +248,7 @@ def test_a_difference_covers_a_deletion_and_takes_times(client: httpx.Client) ->
     assert differences(client, **times) == [{"key": "edge", "after": 1}]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

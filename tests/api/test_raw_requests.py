@@ -6,6 +6,7 @@ import socket
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer
 from tests.support.answers import outcome, refusal
@@ -17,6 +18,8 @@ from valuetracker.errors import (
     RouteNotFound,
 )
 from valuetracker.settings import PREFIX
+
+pytestmark = pytest.mark.one_engine
 
 
 def send_raw(server: RunningServer, request: bytes) -> httpx.Response:

@@ -246,6 +246,7 @@ def test_an_instance_that_did_not_exist_at_the_revision_is_not_found(client: htt
     assert values_of(client) == '{"edge":2}'
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("what", ["instances/sword", "characters/arthur"])
 @pytest.mark.parametrize("revision", [-1, 1.0, "1", True, None, [1]])
 def test_a_malformed_revision_is_refused(client: httpx.Client, what: str, revision: Any) -> None:

@@ -15,6 +15,8 @@ from valuetracker import __version__
 from valuetracker.errors import InvalidBody, RouteNotFound
 from valuetracker.settings import PREFIX
 
+pytestmark = pytest.mark.one_engine
+
 
 def test_the_probe_has_an_empty_answer(client: httpx.Client) -> None:
     answer = client.get("/probe")

@@ -174,6 +174,7 @@ def test_an_actor_is_recorded(client: httpx.Client, actor: str) -> None:
     assert last_item(client)["actor"] == actor
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("actor", ["", "two words", "x" * 65, "é".encode(), "a,b", "<b>"])
 def test_a_malformed_actor_is_refused(client: httpx.Client, actor: str | bytes) -> None:
     make_instance(client)
@@ -203,6 +204,7 @@ def test_a_swipe_is_zero_by_default_and_ignored_without_a_message(client: httpx.
 TEXT_HEADERS = ["x-message-id", "x-swipe-id", "x-chat-id", "idempotency-key"]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("name", TEXT_HEADERS)
 @pytest.mark.parametrize(
     "text",
@@ -217,6 +219,7 @@ def test_malformed_header_text_is_refused(
     assert head(client) == 1
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("name", [*TEXT_HEADERS, "x-actor", "if-match", "content-type"])
 def test_a_header_given_twice_is_refused(client: httpx.Client, name: str) -> None:
     make_instance(client)

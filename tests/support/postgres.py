@@ -65,6 +65,7 @@ class PostgresServer:
             "--auth=trust",
             "--encoding=UTF8",
             "--locale=C.UTF-8",
+            "--no-sync",
         )
 
     @property
@@ -75,7 +76,7 @@ class PostgresServer:
         # Without fsync a power cut loses data, but no way in which a test stops the server does.
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.directory} -c port={PORT} "
-            "-c max_connections=100 -c fsync=off -c full_page_writes=off"
+            "-c max_connections=100 -c fsync=off -c full_page_writes=off -c autovacuum=off"
         )
         self._control("start", "-o", options)
 

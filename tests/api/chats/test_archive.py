@@ -111,6 +111,7 @@ def test_an_unknown_chat_cannot_be_archived_or_purged(chat: Chat) -> None:
     assert refused(chat.send("DELETE", "?purge=true")) == (404, "chat_not_found", {})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("purge", ["yes", "", "1", "True"])
 def test_a_malformed_purge_is_refused(client: httpx.Client, purge: str) -> None:
     chat = furnish(client)

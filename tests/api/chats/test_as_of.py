@@ -70,6 +70,7 @@ def test_the_state_at_a_time_is_that_of_the_revision_recorded_then(values: Value
     assert values.chat.state("9999-01-01T00:00:00Z") == values.chat.state()
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("at", ["x", "", "-1", "1.5", "message:", "message", "messages:m1"])
 def test_a_malformed_moment_is_refused(chat: Chat, at: str) -> None:
     chat.set("hp", 50, "m1")

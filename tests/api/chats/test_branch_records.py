@@ -278,6 +278,7 @@ MALFORMED: list[Any] = [
 ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("body", MALFORMED)
 def test_a_malformed_branch_is_refused(chat: Chat, body: Any) -> None:
     chat.set("hp", 45, "m1")

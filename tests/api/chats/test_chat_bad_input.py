@@ -77,6 +77,7 @@ def test_ids_of_chats_messages_and_swipes_may_have_512_characters(
     assert chat.as_of(id)["data"] == {"hp": 1}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("letter", LETTERS)
 def test_ids_of_chats_may_not_be_longer(client: httpx.Client, letter: str) -> None:
     path = f"/chats/{quote(letter * 513)}"
@@ -95,6 +96,7 @@ def test_ids_of_chats_may_not_be_longer(client: httpx.Client, letter: str) -> No
     assert outcome(client.get("/chats")) == (200, [])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("segment", ["%20a", "a%20", "%00", "a%0Ab", "%7F", "%C2%85"])
 def test_a_malformed_chat_id_is_refused(client: httpx.Client, segment: str) -> None:
     answer = send_target(client, "POST", f"/chats/{segment}/data", json={"key": "hp", "value": 1})
@@ -103,6 +105,7 @@ def test_a_malformed_chat_id_is_refused(client: httpx.Client, segment: str) -> N
     assert outcome(client.get("/chats")) == (200, [])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("segment", ["%", "%zz", "%ff", "%C3"])
 def test_a_malformed_escape_is_refused(client: httpx.Client, segment: str) -> None:
     answer = send_target(client, "POST", f"/chats/{segment}/data", json={"key": "hp", "value": 1})
@@ -144,6 +147,7 @@ MALFORMED_ANCHORS: list[Any] = [
 ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("anchors", MALFORMED_ANCHORS)
 def test_malformed_anchors_are_refused(chat: Chat, anchors: Any) -> None:
     chat.set("hp", 45, "m0")
@@ -154,6 +158,7 @@ def test_malformed_anchors_are_refused(chat: Chat, anchors: Any) -> None:
     assert (chat.data(), head(chat.client)) == ({"hp": 45}, 1)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("body", [{}, [], {"anchors": [], "dryRun": "yes"}, {"dryRun": True}])
 def test_a_malformed_reconcile_hides_nothing(chat: Chat, body: Any) -> None:
     chat.set("hp", 45, "m1")
@@ -209,6 +214,7 @@ def test_a_chain_may_not_have_more_than_100_000(chat: Chat) -> None:
     assert chat.data() == {}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("name", ["x-message-id", "x-swipe-id", "x-chat-id"])
 @pytest.mark.parametrize("text", ["", "%", "%ff", "%00", "x" * 513, "%20m"])
 def test_malformed_headers_are_refused_by_chats_too(chat: Chat, name: str, text: str) -> None:

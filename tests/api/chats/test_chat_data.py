@@ -152,6 +152,7 @@ def test_the_past_reads_as_it_was(values: Values) -> None:
     assert refused(future) == (400, "revision_unknown", {"current": 4})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("body", [[], 5, "text", None])
 @pytest.mark.parametrize("verb", ["override", "merge"])
 def test_a_body_that_is_no_object_changes_nothing(values: Values, verb: str, body: Any) -> None:

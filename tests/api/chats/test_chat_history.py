@@ -141,6 +141,7 @@ def test_a_difference_names_series_and_processed_ids(client: httpx.Client) -> No
     ]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -92,6 +92,7 @@ def test_without_expected_values_nothing_is_compared(chat: Chat) -> None:
     assert validate(chat, lorebook="world", messageCount=5) == VALID
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("body", [[], {"actual": []}, {"actual": "x"}])
 def test_a_malformed_validation_is_refused(chat: Chat, body: Any) -> None:
     chat.set("hp", 50)
@@ -257,6 +258,7 @@ def test_a_repeated_restore_is_done_once(chat: Chat) -> None:
     assert (done(again), again.content, chat.data()) == (3, first.content, {"hp": 40})
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("body", [[], {"dryRun": "yes"}, {"dryRun": 1}])
 def test_a_malformed_restore_changes_nothing(chat: Chat, body: Any) -> None:
     chat.set("hp", 50)

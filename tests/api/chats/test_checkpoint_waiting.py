@@ -247,6 +247,7 @@ def test_a_waiting_checkpoint_is_made_if_its_message_is_shown_again_in_time(queu
 # Refusals.
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [

@@ -280,6 +280,7 @@ def test_a_route_that_needs_an_existing_chat_does_not_create_one(
     assert outcome(chat.client.get("/chats")) == (200, [])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [

@@ -12,6 +12,7 @@ from tests.support.answers import head, outcome, refused
 from tests.support.chat import Chat
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [
@@ -38,6 +39,7 @@ def test_a_malformed_operation_is_refused(chat: Chat, body: Any) -> None:
     assert (outcome(chat.client.get("/chats")), head(chat.client)) == ((200, []), 0)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [

@@ -220,6 +220,7 @@ def test_a_lease_may_last_a_week(queue: Queue, lease: int) -> None:
     assert queue.claim(lease)["id"] == "a"
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("lease", [0, -1, WEEK + 1, 1.5, "1", True, None])
 def test_a_malformed_lease_claims_nothing(queue: Queue, lease: Any) -> None:
     queue.add("a")
@@ -293,6 +294,7 @@ def test_an_open_cleans_up(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Non
     assert queue.ids() == ["new"]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("age", [-1, 1.5, "1", True])
 def test_a_malformed_age_removes_nothing(queue: Queue, age: Any) -> None:
     queue.add("a")

@@ -215,6 +215,7 @@ def test_a_confirmed_claim_is_anchored_where_it_is_confirmed(chat: Chat) -> None
 # Malformed requests.
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [

@@ -170,6 +170,7 @@ def test_a_rename_is_guarded_and_done_once(chat: Chat) -> None:
     assert (done(first), done(again), again.content) == (3, 3, first.content)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("chat_id", [None, 5, "", " blank", "blank ", "a\x00b", "a\nb", "x" * 513])
 def test_a_malformed_id_is_refused(chat: Chat, chat_id: Any) -> None:
     chat.set("hp", 50)

@@ -197,6 +197,7 @@ def test_a_series_is_not_confused_with_a_version_of_another(chat: Chat) -> None:
     assert chat.series("a/current")["versions"] == [version(1, "a third")]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "body",
     [
@@ -212,6 +213,7 @@ def test_a_malformed_version_is_refused(chat: Chat, body: Any) -> None:
     assert (head(chat.client), chat.client.get("/chats").json()) == (0, [])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("number", ["1", 1.5, True, None, [1], {}])
 def test_a_malformed_number_is_refused(chat: Chat, number: Any) -> None:
     add_versions(chat)

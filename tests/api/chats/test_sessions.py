@@ -253,6 +253,7 @@ def test_a_retry_is_answered_although_its_session_has_ended(client: httpx.Client
     assert head(client) == 6
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("session", ["", "%", "%ff", "%00", "x" * 513])
 def test_a_malformed_session_is_refused(client: httpx.Client, session: str) -> None:
     chat = furnish(client)
