@@ -36,7 +36,8 @@ def test_every_link_leads_to_an_id() -> None:
     lost = set(re.findall(r' href="#([^"]+)"', PAGE)) - set(ids)
     assert not lost, (
         f"The docs page links to {sorted(lost)}, which it does not have. Probably `returns` of a "
-        "row names a type that is no record: see `_type_name` in valuetracker/reference/markdown.py."
+        "row names a type that is no record: see `_type_name` in "
+        "valuetracker/reference/markdown.py."
     )
     assert sorted(ids) == sorted(set(ids))
 
