@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from tests.support.databases import select
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
-from valuetracker.errors import StartupError
+from valuetracker.errors import RegistryUnusable, StartupError
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store.tx.ledger import ledgers
 
@@ -103,7 +105,23 @@ async def test_a_damaged_registry_stops_the_start_and_is_not_changed(
     file = tmp_path / ".registry.db"
     file.write_bytes(content)
 
-    with pytest.raises(StartupError, match="registry"):
+    with pytest.raises(RegistryUnusable, match="registry") as failure:
+        await engine.start(AT)
+
+    assert file.read_bytes() == content
+    assert failure.value.hint
+
+
+async def test_a_registry_from_before_the_first_release_stops_the_start_by_name(
+    engine: SQLiteEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / ".registry.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE extensions (id TEXT)")
+        connection.execute("PRAGMA application_id = 0x56544B52")
+    content = file.read_bytes()
+
+    with pytest.raises(RegistryUnusable, match="before the first release"):
         await engine.start(AT)
 
     assert file.read_bytes() == content

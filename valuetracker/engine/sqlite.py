@@ -26,7 +26,7 @@ from valuetracker.engine.data_directory import (
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.sqlite_database import SQLiteDatabase
-from valuetracker.errors import StartupError, ValueTrackerError
+from valuetracker.errors import RegistryUnusable, ValueTrackerError
 
 
 class SQLiteEngine:
@@ -66,7 +66,7 @@ class SQLiteEngine:
             return await SQLiteDatabase.open(path, identity, self._registry_schema, readers=1)
         except ValueTrackerError as error:
             self._directory.unlock()
-            raise StartupError(f"The registry {path} cannot be used: {error.message}") from error
+            raise RegistryUnusable(f"The registry {path} cannot be used: {error.message}") from None
 
     async def stop(self) -> None:
         self._directory.unlock()

@@ -20,6 +20,12 @@ class PortUnusable(StartupError):
     hint = "Choose another port with `--port`; 0 picks a free one."
 
 
+class RegistryUnusable(StartupError):
+    """The registry of the data directory cannot be used."""
+
+    hint = "It is left as it is. Use another `--data-dir`, or move this one away."
+
+
 class DataDirectoryInUse(StartupError):
     """Another server is using the data directory."""
 
