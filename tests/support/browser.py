@@ -97,6 +97,13 @@ async (name) => {
     await SillyTavern.getContext().selectCharacterById(index);
 }
 """
+SAVED_AS_OPEN = """
+async (name) => {
+    const headers = SillyTavern.getContext().getRequestHeaders();
+    const answer = await fetch('/api/characters/all', { method: 'POST', headers, body: '{}' });
+    return (await answer.json()).some((one) => one.chat === name);
+}
+"""
 OPEN_GROUP = """
 async (name) => {
     await SillyTavern.getContext().getCharacters();
@@ -322,6 +329,8 @@ class Tab:
         before = self.chat_id
         self.evaluate("(name) => SillyTavern.getContext().openCharacterChat(name)", chat_id)
         assert self._other_chat(before) == chat_id
+        # Whoever opens the character next is told by SillyTavern's server which chat was open.
+        self.wait_until(SAVED_AS_OPEN, chat_id)
 
     def rename_chat(self, name: str) -> str:
         before = self.chat_id
