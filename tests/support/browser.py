@@ -329,7 +329,7 @@ class Tab:
         before = self.chat_id
         self.evaluate("(name) => SillyTavern.getContext().openCharacterChat(name)", chat_id)
         assert self._other_chat(before) == chat_id
-        # Whoever opens the character next is told by SillyTavern's server which chat was open.
+        # SillyTavern's server says which chat was open when the character is opened next.
         self.wait_until(SAVED_AS_OPEN, chat_id)
 
     def rename_chat(self, name: str) -> str:

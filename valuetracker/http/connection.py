@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         # A client may send more after it has asked for the connection to be closed. That is
         # ignored, and no reason to refuse the request before it.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        # What is waited for, since when, and how many bytes of it have been received.
+        # The phase, when it began, and how many bytes of it have been received.
         self._phase = HEADERS
         self._phase_began = 0.0
         self._phase_bytes = 0

@@ -65,7 +65,7 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
             message = f"Operation {index} is not valid: {error}"[:300]
             raise InvalidPatch(message, index=index) from None
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
-            # What the library says quotes the values.
+            # The message of the library quotes the values.
             message = f"Operation {index} does not fit the values as they are."
             raise PatchFailed(message, index=index) from None
     return document, list(named)
@@ -73,7 +73,7 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
 
 def _places(operation: Any) -> tuple[Parts, Parts]:
     """Where an operation takes from, and where it puts to; empty is the whole, or nowhere."""
-    # Whatever is wrong with its form is said before anything is looked up.
+    # A malformed patch is refused before anything is looked up.
     if not isinstance(operation, dict):
         raise InvalidPatch("An operation must be an object.")
     path = _parts(operation.get("path"))
@@ -116,7 +116,7 @@ def _apply(
 def _check_source(document: dict[str, Any], operation: Any, source: Parts, path: Parts) -> int:
     """Look at what is about to be copied or moved; how many bytes that was."""
     op = operation["op"]
-    # What is moved no deeper than it is cannot become too deep.
+    # A value that is moved no deeper than it is cannot become too deep.
     if op not in ("copy", "move") or (op == "move" and len(path) <= len(source)):
         return 0
     value = jsonpointer.resolve_pointer(document, operation["from"], None)

@@ -53,7 +53,7 @@ def serving(
             *("--st-root", str(sillytavern), "--st-base-url", upstream.url),
             *(("--database", database) if database else ()),
         ]
-        # Whoever takes the walk may have a SillyTavern and settings in their own home.
+        # The person who runs this may have a SillyTavern and settings in their own home.
         environment = {
             name: value
             for name, value in os.environ.items()

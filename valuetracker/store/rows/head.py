@@ -23,7 +23,7 @@ class Head(Row, table="head"):
     ordinal: int = 0
     # Rows of characters, instances and chats, also of deleted ones.
     subjects: int = 0
-    # What is not deleted.
+    # Counts of rows that are not deleted.
     characters: int = 0
     instances: int = 0
     chats: int = 0

@@ -69,7 +69,7 @@ class Ledger(RowReader):
         self.now = ""
         self.context = NO_CONTEXT
 
-    # What the engine calls
+    # Called by the engine
 
     async def prepare(self, jobs: Sequence[WriteJob]) -> None:
         """Load what the jobs say they will ask for, in as few statements as possible."""
@@ -93,7 +93,7 @@ class Ledger(RowReader):
     async def perform(self, job: WriteJob) -> Written:
         """Run one verb, or give back the answer its request got before."""
         self.clean = True
-        # What is committed together happened together.
+        # All verbs of a group have one time, because they are committed together.
         self.now = self.now or now()
         self.context = context = job.context
         self._revised = False
