@@ -13,27 +13,22 @@ CREATE TABLE {schema}.file (
 -- One row: where the log begins and ends. Numbers are given out from here and never reused:
 -- `revision` per request that changes something, `number` per character, instance, space, chat
 -- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
--- still be read: older ones are folded. `last_entry` is the last entry of the log. The counts let
--- a list notice that it is not whole: `subjects` counts all rows of characters, instances and
--- chats, the others only what is not deleted.
+-- still be read: older ones are folded. `adopted` is the revision at which the values of a file of
+-- the original plugin were adopted, 0 if there is none. The counts leave out what is deleted.
 CREATE TABLE {schema}.head (
     revision   BIGINT NOT NULL,
     oldest     BIGINT NOT NULL,
-    last_entry BIGINT NOT NULL,
+    adopted    BIGINT NOT NULL,
     number     BIGINT NOT NULL,
     ordinal    BIGINT NOT NULL,
-    subjects   BIGINT NOT NULL,
     characters BIGINT NOT NULL,
     instances  BIGINT NOT NULL,
-    chats      BIGINT NOT NULL,
-    aliases    BIGINT NOT NULL,
     keys       BIGINT NOT NULL,
     checksum   BIGINT NOT NULL
 );
 
--- One row is one character, also a deleted one. `ordinal` orders lists by creation. `instances`
--- counts its instances, `members` is the exclusive or of the sums of all it ever had, so that a
--- list of them is known to be whole. `last_entry` is the last entry of its log.
+-- One row is one character, also a deleted one. `ordinal` orders lists by creation. `last_entry`
+-- is the last entry of its log.
 CREATE TABLE {schema}.characters (
     number     BIGINT PRIMARY KEY,
     ordinal    BIGINT NOT NULL,
@@ -41,8 +36,6 @@ CREATE TABLE {schema}.characters (
     name       TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
-    instances  BIGINT NOT NULL,
-    members    BIGINT NOT NULL,
     deleted    BIGINT NOT NULL,
     revision   BIGINT NOT NULL,
     last_entry BIGINT NOT NULL,
@@ -51,35 +44,24 @@ CREATE TABLE {schema}.characters (
 
 -- One row is one holder of values, also a deleted one: an instance by its id (`space` is
 -- `instance`), or a space of a chat by the chat's number (`chat` for its own data, `series`,
--- `processed`).
---
--- `revision` is that of its last change, values included, `shape_revision` that of the last change
--- of the instance itself, `readable_from` the oldest at which it can still be read. `keys` counts
--- its values and `digest` is the exclusive or of their checksums; `key_rows` counts its rows in
--- `data`, also of removed keys. `last_entry` is the last entry of its log, `last_taken` the last
--- one it took over from its parent.
+-- `processed`). `readable_from` is the oldest revision at which it can still be read,
+-- `shape_entry` the entry of the last change of the instance itself. What changes with its values
+-- stands in `data`.
 CREATE TABLE {schema}.instances (
-    number                 BIGINT PRIMARY KEY,
-    ordinal                BIGINT NOT NULL,
-    space                  TEXT COLLATE "C" NOT NULL,
-    id                     TEXT COLLATE "C" NOT NULL,
-    character_id           TEXT COLLATE "C",
-    chat                   BIGINT,
-    name                   TEXT COLLATE "C",
-    origin                 TEXT COLLATE "C",
-    created_at             TEXT COLLATE "C" NOT NULL,
-    updated_at             TEXT COLLATE "C" NOT NULL,
-    deleted                BIGINT NOT NULL,
-    readable_from          BIGINT NOT NULL,
-    shape_revision         BIGINT NOT NULL,
-    changes_since_keyframe BIGINT NOT NULL,
-    revision               BIGINT NOT NULL,
-    last_entry             BIGINT NOT NULL,
-    last_taken             BIGINT NOT NULL,
-    keys                   BIGINT NOT NULL,
-    key_rows               BIGINT NOT NULL,
-    digest                 BIGINT NOT NULL,
-    checksum               BIGINT NOT NULL
+    number        BIGINT PRIMARY KEY,
+    ordinal       BIGINT NOT NULL,
+    space         TEXT COLLATE "C" NOT NULL,
+    id            TEXT COLLATE "C" NOT NULL,
+    character_id  TEXT COLLATE "C",
+    chat          BIGINT,
+    name          TEXT COLLATE "C",
+    origin        TEXT COLLATE "C",
+    created_at    TEXT COLLATE "C" NOT NULL,
+    updated_at    TEXT COLLATE "C" NOT NULL,
+    deleted       BIGINT NOT NULL,
+    readable_from BIGINT NOT NULL,
+    shape_entry   BIGINT NOT NULL,
+    checksum      BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX instances_by_id ON {schema}.instances (id, space);
@@ -88,25 +70,32 @@ CREATE INDEX instances_of_chat ON {schema}.instances (chat) WHERE chat IS NOT NU
 
 -- Which instances ever belonged to which character or chat, by numbers.
 CREATE TABLE {schema}.members (
-    parent BIGINT NOT NULL,
-    holder BIGINT NOT NULL,
+    parent   BIGINT NOT NULL,
+    holder   BIGINT NOT NULL,
+    checksum BIGINT NOT NULL,
     PRIMARY KEY (parent, holder)
 );
 
 -- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
 -- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
--- is; an update keeps the `ordinal`. `last_change` is the revision of the last change of the key,
--- also of a dormant one; `anchored` is 1 if the chain of a chat decides over some change of it.
--- The view `instance_values` shows the same with the ids of the instances.
+-- is; an update keeps the `ordinal`. `entry` is the entry of the last change of the key that took
+-- effect, `dormant_entry` that of its last change, if that took none (else 0); `anchored` is 1 if
+-- the chain of a chat decides over some change of it. The view `instance_values` shows the same
+-- with the ids of the instances.
+--
+-- The row with the empty key is the account of the holder: its last entry, and as text the
+-- revision of its last change, the number of changes since its last keyframe, the number of its
+-- values, and the exclusive or of their checksums. It stands beside the values so that a write of
+-- one touches no other page.
 CREATE TABLE {schema}.data (
-    holder      BIGINT NOT NULL,
-    key         TEXT COLLATE "C" NOT NULL,
-    value       TEXT COLLATE "C",
-    ordinal     BIGINT NOT NULL,
-    revision    BIGINT NOT NULL,
-    last_change BIGINT NOT NULL,
-    anchored    BIGINT NOT NULL,
-    checksum    BIGINT NOT NULL
+    holder        BIGINT NOT NULL,
+    key           TEXT COLLATE "C" NOT NULL,
+    value         TEXT COLLATE "C",
+    ordinal       BIGINT NOT NULL,
+    entry         BIGINT NOT NULL,
+    dormant_entry BIGINT NOT NULL,
+    anchored      BIGINT NOT NULL,
+    checksum      BIGINT NOT NULL
 );
 
 -- By a digest of the key: a key may be longer than an index entry.
@@ -116,47 +105,53 @@ CREATE UNIQUE INDEX data_by_key ON {schema}.data (holder, md5(key));
 CREATE VIEW {schema}.instance_values AS
 SELECT instances.id AS instance_id, data.key AS key, data.value AS value
 FROM {schema}.data JOIN {schema}.instances ON instances.number = data.holder
-WHERE instances.space = 'instance' AND data.value IS NOT NULL
+WHERE instances.space = 'instance' AND data.key <> '' AND data.value IS NOT NULL
 ORDER BY instances.ordinal, data.ordinal;
 
+-- One row is an adopted value that has been replaced since. The log names adopted keys without
+-- their values, which `data` has until they change.
+CREATE TABLE {schema}.adopted (
+    holder   BIGINT NOT NULL,
+    key      TEXT COLLATE "C" NOT NULL,
+    value    TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX adopted_by_key ON {schema}.adopted (holder, md5(key));
+
 -- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
--- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
--- changes, each with what was asked for and the result.
+-- one place. `entry` is the revision, shifted, plus a number within it. `at` is in milliseconds
+-- since 1970; `actor` is NULL for the usual one, `extension`. `back` says how far back the entry
+-- before it of its subject is (0: it is the first). `changes` holds the changes, each with what was
+-- asked for and the result.
 --
 -- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
 -- is 0 while the chain of the place's chat decides over them; once their instance has left the
 -- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
---
--- `prev_in_log`, `prev_of_subject` and `prev_in_chat` name the entry before it in three lists, so
--- that an entry that an index or a page has lost is missed.
 CREATE TABLE {schema}.entries (
-    entry           BIGINT PRIMARY KEY,
-    subject         BIGINT NOT NULL,
-    at              TEXT COLLATE "C" NOT NULL,
-    actor           TEXT COLLATE "C" NOT NULL,
-    chat            BIGINT,
-    place           BIGINT,
-    effect          BIGINT NOT NULL,
-    left_at         BIGINT NOT NULL,
-    dropped         BIGINT NOT NULL,
-    prev_in_log     BIGINT NOT NULL,
-    prev_of_subject BIGINT NOT NULL,
-    prev_in_chat    BIGINT NOT NULL,
-    changes         TEXT COLLATE "C" NOT NULL,
-    checksum        BIGINT NOT NULL
+    entry    BIGINT PRIMARY KEY,
+    subject  BIGINT NOT NULL,
+    at       BIGINT NOT NULL,
+    actor    TEXT COLLATE "C",
+    chat     BIGINT,
+    place    BIGINT,
+    effect   BIGINT NOT NULL,
+    left_at  BIGINT NOT NULL,
+    dropped  BIGINT NOT NULL,
+    back     BIGINT NOT NULL,
+    changes  TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL
 );
 
-CREATE INDEX entries_of_subject ON {schema}.entries (subject, entry);
 CREATE INDEX entries_of_chat ON {schema}.entries (chat, entry) WHERE chat IS NOT NULL;
 CREATE INDEX entries_of_place ON {schema}.entries (place, entry) WHERE place IS NOT NULL;
 
--- One row says of a holder after some entry which revision each of its keys is of: the state at
--- a moment is the keyframe before it and the few entries since. `digest` is over the values.
+-- One row says of a holder after some entry in which entry each of its values stands: the state at
+-- a moment is the keyframe before it and the few entries since.
 CREATE TABLE {schema}.keyframes (
     holder   BIGINT NOT NULL,
     entry    BIGINT NOT NULL,
     keys     TEXT COLLATE "C" NOT NULL,
-    digest   BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (holder, entry)
 );
@@ -164,20 +159,18 @@ CREATE TABLE {schema}.keyframes (
 -- Entries that a branch has taken over from its parent, with the numbers they had there, for
 -- their order. They are source changes only: history and the state at a moment do not show them.
 CREATE TABLE {schema}.taken (
-    entry           BIGINT NOT NULL,
-    subject         BIGINT NOT NULL,
-    at              TEXT COLLATE "C" NOT NULL,
-    actor           TEXT COLLATE "C" NOT NULL,
-    chat            BIGINT,
-    place           BIGINT,
-    effect          BIGINT NOT NULL,
-    left_at         BIGINT NOT NULL,
-    dropped         BIGINT NOT NULL,
-    prev_in_log     BIGINT NOT NULL,
-    prev_of_subject BIGINT NOT NULL,
-    prev_in_chat    BIGINT NOT NULL,
-    changes         TEXT COLLATE "C" NOT NULL,
-    checksum        BIGINT NOT NULL,
+    entry    BIGINT NOT NULL,
+    subject  BIGINT NOT NULL,
+    at       BIGINT NOT NULL,
+    actor    TEXT COLLATE "C",
+    chat     BIGINT,
+    place    BIGINT,
+    effect   BIGINT NOT NULL,
+    left_at  BIGINT NOT NULL,
+    dropped  BIGINT NOT NULL,
+    back     BIGINT NOT NULL,
+    changes  TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL,
     PRIMARY KEY (subject, entry)
 );
 
@@ -185,9 +178,7 @@ CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
 -- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself, `last_in_chat` the last of all that were made in it. `instances`, `spaces` (a bit each),
--- `places`, `checkpoints` and `operations` count what it has, `members` is the exclusive or of the
--- sums of the instances it ever had.
+-- itself.
 CREATE TABLE {schema}.chats (
     number        BIGINT PRIMARY KEY,
     ordinal       BIGINT NOT NULL,
@@ -202,13 +193,6 @@ CREATE TABLE {schema}.chats (
     readable_from BIGINT NOT NULL,
     revision      BIGINT NOT NULL,
     last_entry    BIGINT NOT NULL,
-    last_in_chat  BIGINT NOT NULL,
-    instances     BIGINT NOT NULL,
-    spaces        BIGINT NOT NULL,
-    places        BIGINT NOT NULL,
-    checkpoints   BIGINT NOT NULL,
-    operations    BIGINT NOT NULL,
-    members       BIGINT NOT NULL,
     checksum      BIGINT NOT NULL
 );
 
@@ -222,8 +206,7 @@ CREATE TABLE {schema}.aliases (
 -- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
 -- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
 -- `first_written` is the revision of the first change anchored there, `hash` that of the text the
--- last such change was made of. `entries` counts the entries anchored there, `last_flip` is the
--- revision of its last flip.
+-- last such change was made of.
 CREATE TABLE {schema}.places (
     place         BIGINT PRIMARY KEY,
     chat          BIGINT NOT NULL,
@@ -232,8 +215,6 @@ CREATE TABLE {schema}.places (
     first_seen    BIGINT NOT NULL,
     position      BIGINT,
     first_written BIGINT NOT NULL,
-    entries       BIGINT NOT NULL,
-    last_flip     BIGINT NOT NULL,
     hash          TEXT COLLATE "C",
     checksum      BIGINT NOT NULL
 );
@@ -241,32 +222,32 @@ CREATE TABLE {schema}.places (
 CREATE UNIQUE INDEX places_by_name
     ON {schema}.places (chat, md5(message_id), md5(swipe));
 
--- One row is the position of a place from a revision on; `prev_of_place` is the revision of the
--- flip before.
+-- One row is the position of a place from a revision on.
 CREATE TABLE {schema}.flips (
-    place         BIGINT NOT NULL,
-    revision      BIGINT NOT NULL,
-    position      BIGINT,
-    prev_of_place BIGINT NOT NULL,
-    checksum      BIGINT NOT NULL,
+    place    BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
+    position BIGINT,
+    checksum BIGINT NOT NULL,
     PRIMARY KEY (place, revision)
 );
 
 -- One row is one tab that has a chat open.
 CREATE TABLE {schema}.sessions (
-    session TEXT COLLATE "C" PRIMARY KEY,
-    chat    BIGINT NOT NULL,
-    client  TEXT COLLATE "C" NOT NULL,
-    at      TEXT COLLATE "C" NOT NULL
+    session  TEXT COLLATE "C" PRIMARY KEY,
+    chat     BIGINT NOT NULL,
+    client   TEXT COLLATE "C" NOT NULL,
+    at       TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX sessions_of_client ON {schema}.sessions (client);
 
 -- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
 CREATE TABLE {schema}.claims (
-    chat  BIGINT NOT NULL,
-    key   TEXT COLLATE "C" NOT NULL,
-    until BIGINT NOT NULL
+    chat     BIGINT NOT NULL,
+    key      TEXT COLLATE "C" NOT NULL,
+    until    BIGINT NOT NULL,
+    checksum BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX claims_by_key ON {schema}.claims (chat, md5(key));

@@ -12,27 +12,22 @@ CREATE TABLE file (
 -- One row: where the log begins and ends. Numbers are given out from here and never reused:
 -- `revision` per request that changes something, `number` per character, instance, space, chat
 -- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
--- still be read: older ones are folded. `last_entry` is the last entry of the log. The counts let
--- a list notice that it is not whole: `subjects` counts all rows of characters, instances and
--- chats, the others only what is not deleted.
+-- still be read: older ones are folded. `adopted` is the revision at which the values of a file of
+-- the original plugin were adopted, 0 if there is none. The counts leave out what is deleted.
 CREATE TABLE head (
     revision   INTEGER NOT NULL,
     oldest     INTEGER NOT NULL,
-    last_entry INTEGER NOT NULL,
+    adopted    INTEGER NOT NULL,
     number     INTEGER NOT NULL,
     ordinal    INTEGER NOT NULL,
-    subjects   INTEGER NOT NULL,
     characters INTEGER NOT NULL,
     instances  INTEGER NOT NULL,
-    chats      INTEGER NOT NULL,
-    aliases    INTEGER NOT NULL,
     keys       INTEGER NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
--- One row is one character, also a deleted one. `ordinal` orders lists by creation. `instances`
--- counts its instances, `members` is the exclusive or of the sums of all it ever had, so that a
--- list of them is known to be whole. `last_entry` is the last entry of its log.
+-- One row is one character, also a deleted one. `ordinal` orders lists by creation. `last_entry`
+-- is the last entry of its log.
 CREATE TABLE characters (
     number     INTEGER PRIMARY KEY,
     ordinal    INTEGER NOT NULL,
@@ -40,8 +35,6 @@ CREATE TABLE characters (
     name       TEXT,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
-    instances  INTEGER NOT NULL,
-    members    INTEGER NOT NULL,
     deleted    INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
     last_entry INTEGER NOT NULL,
@@ -50,35 +43,24 @@ CREATE TABLE characters (
 
 -- One row is one holder of values, also a deleted one: an instance by its id (`space` is
 -- `instance`), or a space of a chat by the chat's number (`chat` for its own data, `series`,
--- `processed`).
---
--- `revision` is that of its last change, values included, `shape_revision` that of the last change
--- of the instance itself, `readable_from` the oldest at which it can still be read. `keys` counts
--- its values and `digest` is the exclusive or of their checksums; `key_rows` counts its rows in
--- `data`, also of removed keys. `last_entry` is the last entry of its log, `last_taken` the last
--- one it took over from its parent.
+-- `processed`). `readable_from` is the oldest revision at which it can still be read,
+-- `shape_entry` the entry of the last change of the instance itself. What changes with its values
+-- stands in `data`.
 CREATE TABLE instances (
-    number                 INTEGER PRIMARY KEY,
-    ordinal                INTEGER NOT NULL,
-    space                  TEXT NOT NULL,
-    id                     TEXT NOT NULL,
-    character_id           TEXT,
-    chat                   INTEGER,
-    name                   TEXT,
-    origin                 TEXT,
-    created_at             TEXT NOT NULL,
-    updated_at             TEXT NOT NULL,
-    deleted                INTEGER NOT NULL,
-    readable_from          INTEGER NOT NULL,
-    shape_revision         INTEGER NOT NULL,
-    changes_since_keyframe INTEGER NOT NULL,
-    revision               INTEGER NOT NULL,
-    last_entry             INTEGER NOT NULL,
-    last_taken             INTEGER NOT NULL,
-    keys                   INTEGER NOT NULL,
-    key_rows               INTEGER NOT NULL,
-    digest                 INTEGER NOT NULL,
-    checksum               INTEGER NOT NULL
+    number        INTEGER PRIMARY KEY,
+    ordinal       INTEGER NOT NULL,
+    space         TEXT NOT NULL,
+    id            TEXT NOT NULL,
+    character_id  TEXT,
+    chat          INTEGER,
+    name          TEXT,
+    origin        TEXT,
+    created_at    TEXT NOT NULL,
+    updated_at    TEXT NOT NULL,
+    deleted       INTEGER NOT NULL,
+    readable_from INTEGER NOT NULL,
+    shape_entry   INTEGER NOT NULL,
+    checksum      INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX instances_by_id ON instances (id, space);
@@ -87,25 +69,32 @@ CREATE INDEX instances_of_chat ON instances (chat) WHERE chat IS NOT NULL;
 
 -- Which instances ever belonged to which character or chat, by numbers.
 CREATE TABLE members (
-    parent INTEGER NOT NULL,
-    holder INTEGER NOT NULL,
+    parent   INTEGER NOT NULL,
+    holder   INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (parent, holder)
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one key that a holder has, or had: then `value` is NULL, which is not the JSON
 -- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
--- is; an update keeps the `ordinal`. `last_change` is the revision of the last change of the key,
--- also of a dormant one; `anchored` is 1 if the chain of a chat decides over some change of it.
--- The view `instance_values` shows the same with the ids of the instances.
+-- is; an update keeps the `ordinal`. `entry` is the entry of the last change of the key that took
+-- effect, `dormant_entry` that of its last change, if that took none (else 0); `anchored` is 1 if
+-- the chain of a chat decides over some change of it. The view `instance_values` shows the same
+-- with the ids of the instances.
+--
+-- The row with the empty key is the account of the holder: its last entry, and as text the
+-- revision of its last change, the number of changes since its last keyframe, the number of its
+-- values, and the exclusive or of their checksums. It stands beside the values so that a write of
+-- one touches no other page.
 CREATE TABLE data (
-    holder      INTEGER NOT NULL,
-    key         TEXT NOT NULL,
-    value       TEXT,
-    ordinal     INTEGER NOT NULL,
-    revision    INTEGER NOT NULL,
-    last_change INTEGER NOT NULL,
-    anchored    INTEGER NOT NULL,
-    checksum    INTEGER NOT NULL,
+    holder        INTEGER NOT NULL,
+    key           TEXT NOT NULL,
+    value         TEXT,
+    ordinal       INTEGER NOT NULL,
+    entry         INTEGER NOT NULL,
+    dormant_entry INTEGER NOT NULL,
+    anchored      INTEGER NOT NULL,
+    checksum      INTEGER NOT NULL,
     PRIMARY KEY (holder, key)
 ) STRICT, WITHOUT ROWID;
 
@@ -113,49 +102,54 @@ CREATE TABLE data (
 CREATE VIEW instance_values AS
 SELECT instances.id AS instance_id, data.key AS key, data.value AS value
 FROM data JOIN instances ON instances.number = data.holder
-WHERE instances.space = 'instance' AND data.value IS NOT NULL
+WHERE instances.space = 'instance' AND data.key <> '' AND data.value IS NOT NULL
 ORDER BY instances.ordinal, data.ordinal;
 
+-- One row is an adopted value that has been replaced since. The log names adopted keys without
+-- their values, which `data` has until they change.
+CREATE TABLE adopted (
+    holder   INTEGER NOT NULL,
+    key      TEXT NOT NULL,
+    value    TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (holder, key)
+) STRICT, WITHOUT ROWID;
+
 -- The log. One row is what one revision did to one subject (a character, a holder, a chat) at
--- one place. `entry` is the revision, shifted, plus a number within it. `changes` holds the
--- changes, each with what was asked for and the result.
+-- one place. `entry` is the revision, shifted, plus a number within it. `at` is in milliseconds
+-- since 1970; `actor` is NULL for the usual one, `extension`. `back` says how far back the entry
+-- before it of its subject is (0: it is the first). `changes` holds the changes, each with what was
+-- asked for and the result.
 --
 -- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
 -- is 0 while the chain of the place's chat decides over them; once their instance has left the
 -- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
---
--- `prev_in_log`, `prev_of_subject` and `prev_in_chat` name the entry before it in three lists, so
--- that an entry that an index or a page has lost is missed.
 CREATE TABLE entries (
-    entry           INTEGER PRIMARY KEY,
-    subject         INTEGER NOT NULL,
-    at              TEXT NOT NULL,
-    actor           TEXT NOT NULL,
-    chat            INTEGER,
-    place           INTEGER,
-    effect          INTEGER NOT NULL,
-    left_at         INTEGER NOT NULL,
-    dropped         INTEGER NOT NULL,
-    prev_in_log     INTEGER NOT NULL,
-    prev_of_subject INTEGER NOT NULL,
-    prev_in_chat    INTEGER NOT NULL,
-    changes         TEXT NOT NULL,
-    checksum        INTEGER NOT NULL
+    entry    INTEGER PRIMARY KEY,
+    subject  INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    actor    TEXT,
+    chat     INTEGER,
+    place    INTEGER,
+    effect   INTEGER NOT NULL,
+    left_at  INTEGER NOT NULL,
+    dropped  INTEGER NOT NULL,
+    back     INTEGER NOT NULL,
+    changes  TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
 -- An index of a table with numbered rows holds the number after its columns: these are ordered
 -- by entry.
-CREATE INDEX entries_of_subject ON entries (subject);
 CREATE INDEX entries_of_chat ON entries (chat) WHERE chat IS NOT NULL;
 CREATE INDEX entries_of_place ON entries (place) WHERE place IS NOT NULL;
 
--- One row says of a holder after some entry which revision each of its keys is of: the state at
--- a moment is the keyframe before it and the few entries since. `digest` is over the values.
+-- One row says of a holder after some entry in which entry each of its values stands: the state at
+-- a moment is the keyframe before it and the few entries since.
 CREATE TABLE keyframes (
     holder   INTEGER NOT NULL,
     entry    INTEGER NOT NULL,
     keys     TEXT NOT NULL,
-    digest   INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (holder, entry)
 ) STRICT, WITHOUT ROWID;
@@ -163,20 +157,18 @@ CREATE TABLE keyframes (
 -- Entries that a branch has taken over from its parent, with the numbers they had there, for
 -- their order. They are source changes only: history and the state at a moment do not show them.
 CREATE TABLE taken (
-    entry           INTEGER NOT NULL,
-    subject         INTEGER NOT NULL,
-    at              TEXT NOT NULL,
-    actor           TEXT NOT NULL,
-    chat            INTEGER,
-    place           INTEGER,
-    effect          INTEGER NOT NULL,
-    left_at         INTEGER NOT NULL,
-    dropped         INTEGER NOT NULL,
-    prev_in_log     INTEGER NOT NULL,
-    prev_of_subject INTEGER NOT NULL,
-    prev_in_chat    INTEGER NOT NULL,
-    changes         TEXT NOT NULL,
-    checksum        INTEGER NOT NULL,
+    entry    INTEGER NOT NULL,
+    subject  INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    actor    TEXT,
+    chat     INTEGER,
+    place    INTEGER,
+    effect   INTEGER NOT NULL,
+    left_at  INTEGER NOT NULL,
+    dropped  INTEGER NOT NULL,
+    back     INTEGER NOT NULL,
+    changes  TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (subject, entry)
 ) STRICT, WITHOUT ROWID;
 
@@ -184,9 +176,7 @@ CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
 -- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself, `last_in_chat` the last of all that were made in it. `instances`, `spaces` (a bit each),
--- `places`, `checkpoints` and `operations` count what it has, `members` is the exclusive or of the
--- sums of the instances it ever had.
+-- itself.
 CREATE TABLE chats (
     number        INTEGER PRIMARY KEY,
     ordinal       INTEGER NOT NULL,
@@ -200,13 +190,6 @@ CREATE TABLE chats (
     readable_from INTEGER NOT NULL,
     revision      INTEGER NOT NULL,
     last_entry    INTEGER NOT NULL,
-    last_in_chat  INTEGER NOT NULL,
-    instances     INTEGER NOT NULL,
-    spaces        INTEGER NOT NULL,
-    places        INTEGER NOT NULL,
-    checkpoints   INTEGER NOT NULL,
-    operations    INTEGER NOT NULL,
-    members       INTEGER NOT NULL,
     checksum      INTEGER NOT NULL
 ) STRICT;
 
@@ -220,8 +203,7 @@ CREATE TABLE aliases (
 -- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
 -- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
 -- `first_written` is the revision of the first change anchored there, `hash` that of the text the
--- last such change was made of. `entries` counts the entries anchored there, `last_flip` is the
--- revision of its last flip.
+-- last such change was made of.
 CREATE TABLE places (
     place         INTEGER PRIMARY KEY,
     chat          INTEGER NOT NULL,
@@ -230,40 +212,38 @@ CREATE TABLE places (
     first_seen    INTEGER NOT NULL,
     position      INTEGER,
     first_written INTEGER NOT NULL,
-    entries       INTEGER NOT NULL,
-    last_flip     INTEGER NOT NULL,
     hash          TEXT,
     checksum      INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX places_by_name ON places (chat, message_id, swipe);
 
--- One row is the position of a place from a revision on; `prev_of_place` is the revision of the
--- flip before.
+-- One row is the position of a place from a revision on.
 CREATE TABLE flips (
-    place         INTEGER NOT NULL,
-    revision      INTEGER NOT NULL,
-    position      INTEGER,
-    prev_of_place INTEGER NOT NULL,
-    checksum      INTEGER NOT NULL,
+    place    INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    position INTEGER,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (place, revision)
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one tab that has a chat open.
 CREATE TABLE sessions (
-    session TEXT PRIMARY KEY,
-    chat    INTEGER NOT NULL,
-    client  TEXT NOT NULL,
-    at      TEXT NOT NULL
+    session  TEXT PRIMARY KEY,
+    chat     INTEGER NOT NULL,
+    client   TEXT NOT NULL,
+    at       TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX sessions_of_client ON sessions (client);
 
 -- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
 CREATE TABLE claims (
-    chat  INTEGER NOT NULL,
-    key   TEXT NOT NULL,
-    until INTEGER NOT NULL,
+    chat     INTEGER NOT NULL,
+    key      TEXT NOT NULL,
+    until    INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (chat, key)
 ) STRICT, WITHOUT ROWID;
 

@@ -20,6 +20,7 @@ from tests.support.answers import (
     set_value,
     values_of,
 )
+from valuetracker.records import milliseconds_of
 
 AT_ROUTES = [
     "/instances/sword",
@@ -272,7 +273,8 @@ def test_order_does_not_come_from_the_clock(
     make_instance(client)
     years = iter([2040, 1990, 2030, 1980, *[2031] * 100])
     monkeypatch.setattr(
-        "valuetracker.store.tx.ledger.now", lambda: f"{next(years)}-01-01T00:00:00.000Z"
+        "valuetracker.store.tx.ledger.milliseconds",
+        lambda: milliseconds_of(f"{next(years)}-01-01T00:00:00.000Z"),
     )
 
     revisions = [set_value(client, "edge", number) for number in range(4)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from valuetracker.store.rows.characters import CharacterRow, MemberRow
-from valuetracker.store.rows.chats import AliasRow, ChatRow
+from valuetracker.store.rows.chats import AliasRow, ChatRow, SessionRow
+from valuetracker.store.rows.claims import ClaimRow
 from valuetracker.store.rows.entries import EntryRow, KeyframeRow
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.holders import AdoptedRow, DataRow, HolderRow
 from valuetracker.store.rows.places import FlipRow, PlaceRow
 from valuetracker.store.rows.row import Row, names
 from valuetracker.store.tx.idempotency import RequestRow
@@ -19,7 +21,11 @@ Rows = list[tuple[Any, ...]]
 ORDERED: dict[type[Row], str] = {
     CharacterRow: "ORDER BY ordinal",
     HolderRow: "ORDER BY ordinal",
+    MemberRow: "",
     DataRow: "ORDER BY ordinal",
+    AdoptedRow: "",
+    SessionRow: "",
+    ClaimRow: "",
     EntryRow: "ORDER BY entry",
     KeyframeRow: "",
     ChatRow: "ORDER BY ordinal",
@@ -31,7 +37,6 @@ ORDERED: dict[type[Row], str] = {
 # Each table, as a statement that PostgreSQL understands as well; `{}` is the schema.
 TABLES = {
     "head": f"SELECT {names(Head.columns)}, (SELECT identity FROM {{}}.file) FROM {{}}.head",
-    "members": "SELECT parent, holder FROM {}.members",
     "taken": f"SELECT {names(EntryRow.columns)} FROM {{}}.taken",
     **{
         row.table: f"SELECT {names(row.columns)} FROM {{}}.{row.table} {order}"
@@ -51,6 +56,7 @@ class Contents:
     holders: list[HolderRow]
     members: list[MemberRow]
     data: list[DataRow]
+    adopted: list[AdoptedRow]
     entries: list[EntryRow]
     taken: list[EntryRow]
     keyframes: list[KeyframeRow]
@@ -63,21 +69,21 @@ class Contents:
     @classmethod
     def of(cls, found: dict[str, Rows]) -> Contents:
         (head,) = found["head"]
-        return cls(
-            Head(*head).verify(),
-            [CharacterRow(*row).verify() for row in found["characters"]],
-            [HolderRow(*row).verify() for row in found["instances"]],
-            [MemberRow(*row) for row in found["members"]],
-            [DataRow(*row).verify() for row in found["data"]],
-            [EntryRow(*row).verify() for row in found["entries"]],
-            [EntryRow(*row).verify() for row in found["taken"]],
-            [KeyframeRow(*row).verify() for row in found["keyframes"]],
-            [ChatRow(*row).verify() for row in found["chats"]],
-            [AliasRow(*row).verify() for row in found["aliases"]],
-            [PlaceRow(*row).verify() for row in found["places"]],
-            [FlipRow(*row).verify() for row in found["flips"]],
-            [RequestRow(*row).verify() for row in found["requests"]],
-        )
+        rows: dict[str, Any] = {
+            kind.table: [kind(*row).verify() for row in found[kind.table]] for kind in ORDERED
+        }
+        data = rows["data"]
+        accounts = {row.holder: row for row in data if not row.key}
+        holders = [
+            HolderRow.of((*row, *attrgetter(*DataRow.columns)(accounts.pop(row[0]))))
+            for row in found["instances"]
+        ]
+        assert not accounts, "an account belongs to no holder"
+        rows |= {"instances": holders, "data": [row for row in data if row.key]}
+        taken = [EntryRow(*row).verify() for row in found["taken"]]
+        del rows["sessions"], rows["claims"]
+        rows["holders"] = rows.pop("instances")
+        return cls(head=Head(*head).verify(), taken=taken, **rows)
 
     @property
     def instances(self) -> list[HolderRow]:

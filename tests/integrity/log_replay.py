@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from tests.integrity.contents import Contents
-from valuetracker.store.rows.entries import EntryRow, LoggedChange, first_of
+from valuetracker.store.rows.entries import EntryRow, LoggedChange
+from valuetracker.store.rows.numbers import first_of, last_of
 
 
 @dataclass
@@ -17,8 +18,8 @@ class Replayed:
 
     after: str | None = None
     ordinal: int = 0
-    # The revision of the last change that took effect, and of the last that was asked for.
-    revision: int = 0
+    # The entry of the last change that took effect, and of the last that was asked for.
+    entry: int = 0
     last_change: int = 0
     # None where compaction has folded the entries that would say so.
     anchored: int | None = 0
@@ -40,7 +41,7 @@ class LogReplay:
         self._holders = {row.number: row for row in contents.holders}
         self._chats = {row.number for row in contents.chats}
         self._places = {row.place: row for row in contents.places}
-        self._frames = {(row.holder, row.entry): row.revisions() for row in contents.keyframes}
+        self._frames = {(row.holder, row.entry): row.entries() for row in contents.keyframes}
         # By subject and key; the empty key is the subject itself.
         self.keys: dict[int, dict[str, Replayed]] = {}
         # By number, the revision of the latest change to a subject; for a chat or a character
@@ -52,18 +53,23 @@ class LogReplay:
         # By place, the revision of the first entry there.
         self.written: dict[int, int] = {}
         self._highest = 0
+        self._adopted = {(row.holder, row.key): row.value for row in contents.adopted}
+        self._unchanged = {(row.holder, row.key): row for row in contents.data}
         for entry in sorted(contents.taken, key=lambda entry: entry.entry):
             # An entry that a branch took over has no effect yet, but its keys have rows.
             for record in entry.logged:
                 keys = self.keys.setdefault(entry.subject, {})
-                keys[record.key] = Replayed(last_change=entry.revision, anchored=1)
+                keys[record.key] = Replayed(last_change=entry.entry, anchored=1)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
             self._replay_revision(revision, list(entries))
-        assert not self._frames, "a keyframe belongs to no entry of its holder"
+        assert not {holder for holder, _ in self._frames if holder in self._holders}, (
+            "a keyframe belongs to no entry of its holder"
+        )
 
     def agree(self, stored: int, replayed: int) -> bool:
-        """Compare two revisions; a folded one is only known to be at most the oldest."""
-        return stored == replayed if replayed > self._oldest else stored <= self._oldest
+        """Compare two entries; a folded one is only known to be at most the last of them."""
+        oldest = last_of(self._oldest)
+        return stored == replayed if replayed > oldest else stored <= oldest
 
     def subjects(self) -> dict[int, Replayed]:
         """Return the subjects that exist, by number, in the order of their creation."""
@@ -106,6 +112,7 @@ class LogReplay:
         if entry.place is not None:
             self.written.setdefault(entry.place, entry.revision)
         if not entry.effect:
+            self._check_frame(entry, keys, len(entry.logged))
             return
         self.touched[subject] = entry.revision
         if any(record.op == "rename_chat" for record in entry.logged):
@@ -139,8 +146,10 @@ class LogReplay:
             assert record.prev_of_key == 0
             assert entry.effect
             assert entry.place is None
+        if record.op == "adopt":
+            record.after = self._adopted_value(entry, record.key)
         place = self._places[entry.place] if entry.place is not None else None
-        state.last_change = entry.revision
+        state.last_change = entry.entry
         if not entry.effect:
             # The place is hidden, so the entry has the operand and no result.
             assert place is not None
@@ -159,7 +168,16 @@ class LogReplay:
             # A key or subject that is created comes after all others.
             assert record.ordinal > self._highest
         self._highest = max(self._highest, record.ordinal)
-        state.after, state.ordinal, state.revision = record.after, record.ordinal, entry.revision
+        state.after, state.ordinal, state.entry = record.after, record.ordinal, entry.entry
+
+    def _adopted_value(self, entry: EntryRow, key: str) -> str:
+        """Return an adopted value: from its own table once it was replaced."""
+        row = self._unchanged[entry.subject, key]
+        if row.entry != entry.entry:
+            return self._adopted[entry.subject, key]
+        assert (entry.subject, key) not in self._adopted
+        assert row.value is not None
+        return row.value
 
     def _touch(self, entry: EntryRow, number: int | None) -> None:
         if number is not None:
@@ -179,7 +197,7 @@ class LogReplay:
                 self.members.add((now.chat, entry.subject))
 
     def _check_frame(self, entry: EntryRow, keys: dict[str, Replayed], changes: int) -> None:
-        """Check that a keyframe, if there is one, has the revision of every key."""
+        """Check that a keyframe, if there is one, has the entry of every key."""
         unframed = self.unframed.get(entry.subject, None if self._folds else 0)
         self.unframed[entry.subject] = None if unframed is None else unframed + changes
         frame = self._frames.pop((entry.subject, entry.entry), None)
@@ -189,4 +207,4 @@ class LogReplay:
         present = {key: state for key, state in keys.items() if not key or state.after is not None}
         # A space of a chat is created without an entry, so it has no empty key.
         assert frame.keys() == present.keys()
-        assert all(self.agree(frame[key], state.revision) for key, state in present.items())
+        assert all(self.agree(frame[key], state.entry) for key, state in present.items())

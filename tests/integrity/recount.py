@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
 from tests.integrity.contents import Contents, Rows, statements
-from tests.integrity.links import check_links_and_counts
 from tests.integrity.log_replay import LogReplay
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.numbers import last_of
 
 # Characters, instances and values by id, each in its order.
 State = dict[str, Any]
@@ -39,7 +42,7 @@ def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
     _check_numbers(contents)
     _check_holders(contents)
     _check_revisions(contents, from_revision)
-    check_links_and_counts(contents)
+    _check_links(contents)
     replay = LogReplay(contents)
     _check_subjects(contents, replay)
     _check_keys(contents, replay)
@@ -57,17 +60,15 @@ def _present(table: Sequence[Any]) -> list[Any]:
 
 
 def _check_counts(contents: Contents) -> None:
-    """Check that there are as many rows as the head and the characters count."""
+    """Check that there are as many rows as the head counts."""
     head = contents.head
-    assert (head.characters, head.instances, head.chats, head.keys) == (
+    assert (head.characters, head.instances, head.keys) == (
         len(_present(contents.characters)),
         len(contents.instances),
-        len(_present(contents.chats)),
         len([row for row in contents.data if row.value is not None]),
     )
     for character in contents.characters:
         own = [row for row in contents.instances if row.character_id == character.id]
-        assert len(own) == character.instances
         assert not (character.deleted and own)
     assert {row.character_id for row in contents.instances} <= {
         row.id for row in _present(contents.characters)
@@ -90,12 +91,14 @@ def _check_holders(contents: Contents) -> None:
     """Check that each holder has the values it counts, and belongs to a chat that exists."""
     chats = {row.number: row for row in contents.chats}
     for holder in contents.holders:
-        holder.verify_values(contents.values_of(holder))
+        values = contents.values_of(holder)
+        assert holder.keys == len(values)
+        assert holder.digest == reduce(xor, (row.content for row in values), 0)
         assert not (holder.deleted and (holder.keys or holder.chat is not None))
         assert holder.chat is None or holder.chat in chats
         if holder.space != "instance":
             assert holder.space in ("chat", "series", "processed")
-            assert (holder.id, holder.character_id, holder.shape_revision) == (
+            assert (holder.id, holder.character_id, holder.shape_entry) == (
                 str(holder.chat),
                 None,
                 0,
@@ -104,6 +107,17 @@ def _check_holders(contents: Contents) -> None:
     assert {row.subject for row in contents.taken} <= {row.number for row in contents.holders}
     assert {row.chat for row in contents.aliases} <= set(chats)
     assert all(row.ordinal == 0 for row in contents.data if row.value is None)
+
+
+def _check_links(contents: Contents) -> None:
+    """Check that every entry names the one before it of its subject, and the subject the last."""
+    last: dict[int, int] = defaultdict(int)
+    for entry in contents.entries:
+        assert entry.prev_of_subject == last[entry.subject]
+        last[entry.subject] = entry.entry
+    subjects: list[Subject] = [*contents.characters, *contents.holders, *contents.chats]
+    for row in subjects:
+        assert row.last_entry == last[row.number]
 
 
 def _check_revisions(contents: Contents, from_revision: int) -> None:
@@ -124,6 +138,7 @@ def _check_subjects(contents: Contents, replay: LogReplay) -> None:
         *(row for row in contents.holders if row.space == "instance"),
         *contents.chats,
     ]
+    oldest = contents.head.oldest
     present = replay.subjects()
     assert set(present) == {row.number for row in subjects if not row.deleted}
     for row in subjects:
@@ -139,10 +154,11 @@ def _check_subjects(contents: Contents, replay: LogReplay) -> None:
             replay.touched[place.chat] = latest
     spaces = [row for row in contents.holders if row.space != "instance"]
     for each in [*subjects, *spaces]:
-        assert replay.agree(each.revision, replay.touched.get(each.number, 0))
+        touched = replay.touched.get(each.number, 0)
+        assert each.revision == touched if touched > oldest else each.revision <= oldest
     for holder in contents.holders:
         shape = replay.keys.get(holder.number, {}).get("")
-        assert replay.agree(holder.shape_revision, shape.revision if shape is not None else 0)
+        assert replay.agree(holder.shape_entry, shape.entry if shape is not None else 0)
         assert (
             holder.changes_since_keyframe == replay.unframed.get(holder.number, 0)
             or contents.head.oldest
@@ -161,13 +177,13 @@ def _check_keys(contents: Contents, replay: LogReplay) -> None:
         if key:
             row = rows.pop((number, key))
             assert (row.value, row.ordinal) == (each.after, each.ordinal)
-            assert replay.agree(row.revision, each.revision)
+            assert replay.agree(row.entry, each.entry)
             assert replay.agree(row.last_change, each.last_change)
             assert each.anchored in (None, row.anchored)
     # Compaction has folded every entry of the others.
     for row in rows.values():
         assert row.value is None
-        assert 0 < row.last_change <= contents.head.oldest
+        assert 0 < row.last_change <= last_of(contents.head.oldest)
 
 
 def _check_places(contents: Contents, replay: LogReplay) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.rows.characters import CharacterRow
-from valuetracker.store.rows.chats import AliasRow, ChatRow
+from valuetracker.store.rows.characters import CharacterRow, MemberRow
+from valuetracker.store.rows.chats import AliasRow, ChatRow, SessionRow
 from valuetracker.store.rows.checkpoints import CheckpointRow
+from valuetracker.store.rows.claims import ClaimRow
 from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_changes, encode_change
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
+from valuetracker.store.rows.holders import AdoptedRow, DataRow, HolderRow, values_record
 from valuetracker.store.rows.operations import OperationRow
 from valuetracker.store.rows.places import FlipRow, PlaceRow
 from valuetracker.store.rows.row import Row
@@ -24,29 +25,30 @@ from valuetracker.store.tx.idempotency import RequestRow
 
 AT = "2026-01-01T00:00:00.000Z"
 ROWS: list[Any] = [
-    Head(9, 8, 7, 6, 5, 11, 4, 3, 2, 1, 10, identity="0123456789abcdef"),
-    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 1, 9, 0, 7, 8),
-    HolderRow(
-        *(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT),
-        *(0, 3, 5, 6, 7, 8, 9, 1, 2, 12345),
-    ),
-    DataRow(2, "hp", "50", 13, 7, 8, 1),
-    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 9, 1, 2, 5, 6, 4, 10),
-    PlaceRow(5, 4, "m1", "0", 6, 2, 7, 3, 8, "hash"),
-    FlipRow(5, 7, 2, 6),
+    Head(9, 8, 7, 6, 5, 4, 3, 2, identity="0123456789abcdef"),
+    CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 0, 7, 8),
+    HolderRow(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT, 0, 3, 5),
+    DataRow(2, "hp", "50", 13, 7 << 24, 8 << 24, 1),
+    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8),
+    PlaceRow(5, 4, "m1", "0", 6, 2, 7, "hash"),
+    FlipRow(5, 7, 2),
     AliasRow("old chat", 4),
-    EntryRow(7 << 24, 2, AT, "user", 4, 5, 1, 0, 0, 6, 5, 4, "hp\x1fset\x1f0\x1f13\x1f50\x1f"),
-    KeyframeRow(2, 7 << 24, "hp\x1f7", 12345),
+    EntryRow(7 << 24, 2, 1767225600000, "user", 4, 5, 1, 0, 0, 1 << 24, "hp\x1f\x1f1\x1f13\x1f50"),
+    KeyframeRow(2, 7 << 24, "hp\x1f0"),
+    AdoptedRow(2, "hp", "50"),
+    MemberRow(1, 2),
+    SessionRow("session", 4, "tab", AT),
+    ClaimRow(4, "scenes/m1", 1767225600000),
 ]
 # The same rows with None for everything that may be missing.
 BARE: list[Any] = [
-    CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 1, 9, 0, 7, 8),
+    CharacterRow(1, 11, "Seraphina.png", None, AT, AT, 0, 7, 8),
     HolderRow(2, 12, "chat", "4", None, None, None, None, AT, AT),
-    DataRow(2, "hp", None, 0, 7, 8, 1),
+    DataRow(2, "hp", None, 0, 7 << 24, 8 << 24, 1),
     ChatRow(4, 14, "chat", None, None, AT, AT),
     PlaceRow(5, 4, "m1", "0", 6, None),
     FlipRow(5, 7, None),
-    EntryRow(7 << 24, 2, AT, "user", None, None, 1, 0, 0, 0, 0, 0, ""),
+    EntryRow(7 << 24, 2, 1767225600000, None, None, None, 1, 0, 0, 0, ""),
 ]
 # Fields that are no columns: the names shown with an entry are in other rows, under their
 # checksums, and a part of a checksum is computed with the row.
@@ -60,7 +62,8 @@ BESIDE: dict[type, set[str]] = {
         "_indexes",
     },
     DataRow: {"content"},
-    PlaceRow: {"flip_before_last"},
+    # The account of a holder is a row of its own.
+    HolderRow: {"revision", "last_entry", "changes_since_keyframe", "keys", "digest"},
 }
 
 
@@ -220,57 +223,60 @@ RECORDS = st.lists(
 )
 
 
-@given(RECORDS)
-def test_changes_are_read_from_an_entry_as_they_were_written(records: list[Any]) -> None:
-    text = "\x1e".join(encode_change(*record) for record in records)
+@given(st.integers(0, 2**40), RECORDS)
+def test_changes_are_read_from_an_entry_as_they_were_written(
+    entry: int, records: list[Any]
+) -> None:
+    text = "\x1e".join(encode_change(entry, *record) for record in records)
 
-    found = decode_changes(text)
+    found = decode_changes(entry, text)
 
     assert [tuple(getattr(each, f.name) for f in fields(each)) for each in found] == records
-    assert decode_changes("") == []
+    assert decode_changes(entry, "") == []
 
 
-@given(st.dictionaries(KEYS, st.integers(0, 2**39)))
-def test_a_keyframe_is_read_as_it_was_written(revisions: dict[str, int]) -> None:
-    frame = KeyframeRow.of(1, 7 << 24, revisions.items(), 5)
+@given(st.dictionaries(KEYS, st.integers(1, 2**40)))
+def test_a_keyframe_is_read_as_it_was_written(entries: dict[str, int]) -> None:
+    frame = KeyframeRow.of(1, 7 << 24, entries.items())
 
-    assert frame.verify().revisions() == revisions
-    assert frame.revisions() == revisions
+    assert frame.verify().entries() == entries
 
 
 def make_values(*pairs: tuple[str, str]) -> list[DataRow]:
-    values = [DataRow(2, key, text, place, 1, 1, 0) for place, (key, text) in enumerate(pairs)]
+    values = [DataRow(2, key, text, place, 1, 0, 0) for place, (key, text) in enumerate(pairs)]
     for value in values:
         value.seal()
     return values
 
 
-def sealed_copy(row: DataRow, **changes: Any) -> DataRow:
-    copy = replace(row, **changes)
-    copy.seal()
-    return copy
+def test_a_holder_is_read_with_its_account_as_both_were_written() -> None:
+    holder = replace(
+        ROWS[2], revision=9, last_entry=9 << 24, changes_since_keyframe=5, keys=3, digest=12345
+    )
+    holder.seal()
+    account = holder.account()
+    stored = (*astuple(holder)[: len(HolderRow.columns)], *astuple(account)[:-1])
 
-
-def test_the_digest_of_an_instance_covers_its_values() -> None:
-    values = make_values(("a", "1"), ("b", "2"), ("c", "3"))
-    digest = values[0].content ^ values[1].content ^ values[2].content
-    instance = replace(ROWS[2], keys=3, digest=digest)
-
-    instance.verify_values(values)
-
-    for wrong in (values[:2], values[1:], [], [*values, values[0]], [*values[:2], values[1]]):
+    assert HolderRow.of(stored) == holder
+    for index, value in ((2, "10 5 3 12345"), (4, 8 << 24), (0, 3), (1, "x"), (0, None)):
+        damaged = list(stored)
+        damaged[len(HolderRow.columns) + index] = value
         with pytest.raises(DatabaseDamaged):
-            instance.verify_values(wrong)
+            HolderRow.of(tuple(damaged))
 
 
-def test_the_digest_of_an_instance_covers_values_and_not_revisions() -> None:
+def test_the_checksum_of_a_value_alone_leaves_out_when_it_was_written() -> None:
     (value,) = make_values(("a", "1"))
-    instance = replace(ROWS[2], keys=1, digest=value.content)
 
-    instance.verify_values([sealed_copy(value, revision=8, last_change=9)])
-    for change in ({"key": "b"}, {"value": "2"}, {"holder": 3}):
-        with pytest.raises(DatabaseDamaged):
-            instance.verify_values([sealed_copy(value, **change)])
+    for change, same in (
+        ({"entry": 8 << 24, "dormant_entry": 9 << 24}, True),
+        ({"key": "b"}, False),
+        ({"value": "2"}, False),
+        ({"holder": 3}, False),
+    ):
+        other = replace(value, **change)
+        other.seal()
+        assert (other.content == value.content) == same
 
 
 def test_rows_become_the_records_that_the_api_answers() -> None:

@@ -32,7 +32,7 @@ from valuetracker.store.data import (
     set_value,
 )
 from valuetracker.store.instances import delete_instance, put_instance
-from valuetracker.store.log.links import subject_list
+from valuetracker.store.log.lists import subject_list
 from valuetracker.store.log.state_at import (
     Moment,
     character_at,
@@ -45,8 +45,8 @@ from valuetracker.store.log.state_at import (
     state_until,
     values_at,
 )
-from valuetracker.store.rows.entries import first_of, last_of
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.numbers import first_of, last_of
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import chat, instance
 from valuetracker.store.tx.context import Context
@@ -179,7 +179,7 @@ async def test_the_last_change_of_a_key_is_found_up_to_an_entry(extension: Exten
 
     entries = [last_of(1), first_of(2), last_of(2), first_of(3), last_of(99)]
     found = [await after(until) for until in entries]
-    assert found == [None, (0, "1"), (0, "1"), (2, "2"), (2, "2")]
+    assert found == [None, (0, "1"), (0, "1"), (first_of(2), "2"), (first_of(2), "2")]
 
 
 async def test_the_last_change_of_a_character_itself_is_found(extension: Extension) -> None:

@@ -16,8 +16,9 @@ from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.records import now
-from valuetracker.store.rows.entries import REVISION_BITS, EntryRow, select_entries
+from valuetracker.store.rows.entries import EntryRow, select_entries
 from valuetracker.store.rows.head import make_head
+from valuetracker.store.rows.numbers import REVISION_BITS
 from valuetracker.store.tx.jobs import Commit, WriteJob, Written
 from valuetracker.store.tx.ledger import ledgers
 

@@ -33,10 +33,10 @@ from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
-# "VTK1": marks a file as ours in its header, where `file` and other tools read it.
-APPLICATION_ID = 0x56544B31
-# Layouts from before the first release ("VTKR"); no migration converts them.
-UNRELEASED_IDS = {0x56544B52}
+# "VTK2": marks a file as ours in its header, where `file` and other tools read it.
+APPLICATION_ID = 0x56544B32
+# Layouts from before the first release ("VTKR", "VTK1"); no migration converts them.
+UNRELEASED_IDS = {0x56544B52, 0x56544B31}
 # SQLite copies the WAL into the file every 1,000 pages by itself, but overlapping readers can
 # keep it from starting the WAL again. Above this many bytes we wait for the readers once.
 WAL_BYTES = 16 * 1024 * 1024

@@ -12,10 +12,16 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists
 from valuetracker.records import Chat, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
-from valuetracker.store.log.links import subject_list
+from valuetracker.store.log.lists import subject_list
 from valuetracker.store.operations import sweep
 from valuetracker.store.rows.chat_rows import count_operations
-from valuetracker.store.rows.chats import DELETE_ALIAS, SELECT_ALIAS, ChatRow
+from valuetracker.store.rows.chats import (
+    DELETE_ALIAS,
+    DELETE_SESSION_OF_CLIENT,
+    INSERT_SESSION,
+    ChatRow,
+    SessionRow,
+)
 from valuetracker.store.rows.entries import EntryRow
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.places import PlaceName
@@ -33,7 +39,6 @@ from valuetracker.store.tx.changes import (
     Change,
     ChangeChat,
     ChangeValue,
-    UpdateHead,
     UpdateQuietly,
     remove,
 )
@@ -86,20 +91,9 @@ class Opening:
     fresh: bool = False
 
 
-DELETE_SESSION_OF_CLIENT = Statement("DELETE FROM {schema}.sessions WHERE client = :client")
-INSERT_SESSION = Statement(
-    """
-    INSERT INTO {schema}.sessions (session, chat, client, at)
-    VALUES (:session, :chat, :client, :at)
-    """
-)
-
-
 async def _drop_alias(tx: Ledger, id: str) -> None:
     """Have no chat found by this former id any more."""
-    if await tx.fetch_one(SELECT_ALIAS, id=id) is not None:
-        await tx.execute(DELETE_ALIAS, id=id)
-        await tx.apply([UpdateHead(dropped_aliases=1)])
+    await tx.execute(DELETE_ALIAS, id=id)
     tx.cache.chat_numbers.clear()
 
 
@@ -119,14 +113,13 @@ async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
     if opening.defaults:
         await _set_defaults(tx, chat, opening.defaults)
     await sweep(tx, chat)
-    session = secrets.token_urlsafe(18)
+    session = SessionRow(secrets.token_urlsafe(18), chat.number, opening.client, tx.now)
+    session.seal()
     await tx.execute(DELETE_SESSION_OF_CLIENT, client=opening.client)
-    await tx.execute(
-        INSERT_SESSION, session=session, chat=chat.number, client=opening.client, at=tx.now
-    )
+    await tx.execute_many(INSERT_SESSION, [session])
     state = await state_record(tx, chat, await contents_now(tx, chat))
     state["warnings"] = warnings
-    return {"session": session, "created": found is None, **state}
+    return {"session": session.session, "created": found is None, **state}
 
 
 async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | None) -> list[str]:
@@ -277,10 +270,11 @@ async def delete_chat(tx: Ledger, chat_id: str, purge: bool) -> Success:
     return {"success": True}
 
 
-SELECT_ALIASES_OF_CHAT = Statement("SELECT id FROM {schema}.aliases WHERE chat = :chat")
 EMPTY_ENTRY = update(EntryRow, "entry", "changes", "checksum")
 PURGE_HOLDER = (
-    Statement("DELETE FROM {schema}.data WHERE holder = :number"),
+    # The account stays: the holder has a row, too.
+    Statement("DELETE FROM {schema}.data WHERE holder = :number AND key <> ''"),
+    Statement("DELETE FROM {schema}.adopted WHERE holder = :number"),
     Statement("DELETE FROM {schema}.keyframes WHERE holder = :number"),
     Statement("DELETE FROM {schema}.taken WHERE subject = :number"),
 )
@@ -318,16 +312,11 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
                 entry.changes = ""
                 entry.seal()
             await tx.execute_many(EMPTY_ENTRY, entries)
-    aliases = await tx.fetch_all(SELECT_ALIASES_OF_CHAT, chat=chat.number)
     chat.deleted, chat.archived_at = 1, None
-    revision = await tx.apply(
-        [UpdateHead(dropped_aliases=len(aliases)), ChangeChat(chat, "delete_chat")]
-    )
+    revision = await tx.apply([ChangeChat(chat, "delete_chat")])
     chat.readable_from = revision
-    chat.places = chat.checkpoints = chat.operations = 0
     for holder in holders:
-        holder.readable_from, holder.changes_since_keyframe, holder.shape_revision = revision, 0, 0
-        holder.last_taken = holder.key_rows = 0
+        holder.readable_from, holder.changes_since_keyframe, holder.shape_entry = revision, 0, 0
         await tx.apply([UpdateQuietly(holder)])
         for statement in PURGE_HOLDER:
             await tx.execute(statement, number=holder.number)

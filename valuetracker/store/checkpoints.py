@@ -43,13 +43,13 @@ from valuetracker.store.rows.checkpoints import (
     DELETE_CHECKPOINT,
     DELETED,
     INSERT_CHECKPOINT,
+    SELECT_LAST_CHECKPOINT,
     WAITING,
     CheckpointRow,
 )
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.story.contents import Contents, contents_now
 from valuetracker.store.story.point import point_of
-from valuetracker.store.tx.changes import UpdateQuietly
 from valuetracker.store.tx.jobs import Answer
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.write_target import (
@@ -79,7 +79,9 @@ async def create_checkpoint(
     tx: Ledger, chat_id: str, request: CheckpointRequest
 ) -> Checkpoint | Answer:
     chat = await get_writable_chat(tx, chat_id)
-    number = chat.checkpoints + 1
+    # Deleted ones count, too: the number gives the next one its name.
+    last = await tx.fetch_one(SELECT_LAST_CHECKPOINT, chat=chat.number)
+    number = (last[0] if last is not None else 0) + 1
     name = request.name if request.name is not None else await _free_name(tx, chat, number)
     if await find_checkpoint_row(tx, chat, name) is not None:
         raise CheckpointExists()
@@ -95,19 +97,11 @@ async def create_checkpoint(
     except OperationsPending:
         if not request.when_ready:
             raise
-        await _count_checkpoint(tx, chat)
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
         return Answer(202, {"name": name, "status": WAITING})
     await make_checkpoint(tx, chat, row, request.lorebook)
-    await _count_checkpoint(tx, chat)
     return row.record()
-
-
-async def _count_checkpoint(tx: Ledger, chat: ChatRow) -> None:
-    # Deleted ones count, too: the number gives the next one its name.
-    chat.checkpoints += 1
-    await tx.apply([UpdateQuietly(chat)])
 
 
 async def _free_name(tx: Ledger, chat: ChatRow, number: int) -> str:

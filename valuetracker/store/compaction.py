@@ -7,25 +7,27 @@ read any more, and changes that were dormant at the cutoff are dropped.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from valuetracker.engine.statement import Statement
 from valuetracker.records import Compaction, moment
-from valuetracker.store.log.links import log_list, taken_list
+from valuetracker.store.log.lists import log_list
 from valuetracker.store.log.state_at import find_moment, revision_of_time, state_until
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.checkpoints import READY
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
     INSERT_ENTRY,
+    INSERT_KEYFRAME,
     EntryRow,
+    KeyframeRow,
     LoggedChange,
     encode_change,
 )
 from valuetracker.store.rows.head import Head
-from valuetracker.store.tx.changes import UpdateHead, UpdateQuietly
+from valuetracker.store.rows.holders import DELETE_ADOPTED
+from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.ledger import Ledger
 
 
@@ -51,18 +53,11 @@ class Folded:
     changes: int = 0
     # The last entry of each subject, in their order, without its changes.
     last: dict[int, EntryRow] = field(default_factory=dict)
-    # How many entries are anchored to each place.
-    places: Counter[int] = field(default_factory=Counter)
 
     def add(self, entry: EntryRow) -> None:
         self.changes += sum(1 for change in entry.logged if change.op != "base")
         self.last.pop(entry.subject, None)
         self.last[entry.subject] = _without_changes(entry)
-        self.add_place(entry)
-
-    def add_place(self, entry: EntryRow) -> None:
-        if entry.place is not None:
-            self.places[entry.place] += 1
 
 
 def _without_changes(entry: EntryRow) -> EntryRow:
@@ -90,6 +85,10 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     await tx.execute(DELETE_ENTRIES, until=at.entry)
     await tx.execute(DELETE_KEYFRAMES, until=at.entry)
     await tx.execute_many(INSERT_ENTRY, bases)
+    # Entries after it, and keyframes, find a folded value by the keyframe that stands there.
+    await tx.execute_many(INSERT_KEYFRAME, [_frame(base) for base in bases])
+    if head.adopted and head.adopted <= cutoff:
+        await tx.execute(DELETE_ADOPTED)
     await tx.apply([UpdateHead(oldest=cutoff)])
     return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
@@ -101,17 +100,7 @@ async def _drop_taken(tx: Ledger, folded: Folded) -> None:
         last = folded.last.get(subject)
         # The space of a chat that was purged before it became a branch is older than the branch.
         if last is not None and last.revision > holder.readable_from:
-            async for chunk in taken_list(holder).newest_first(tx):
-                for entry in chunk:
-                    folded.add_place(entry)
-            holder.last_taken = 0
-            await tx.apply([UpdateQuietly(holder)])
             await tx.execute(DELETE_TAKEN, subject=subject)
-    # Places of purged chats are missing, and those of no chat are not counted.
-    for number, place in (await tx.load_places(folded.places)).items():
-        if place.chat:
-            place.entries -= folded.places[number]
-            await tx.apply([UpdateQuietly(place)])
 
 
 async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
@@ -127,32 +116,33 @@ async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
         changes = [change for change in state.values() if change.after is not None]
         kept += sum(1 for change in changes if change.op != "base")
         changes.sort(key=lambda change: change.ordinal)
-        bases.append(_base(entry, [_encode_base(change) for change in changes]))
-    prior = 0
+        bases.append(_base(entry, changes))
     for base in bases:
         # All that is folded has one time, that of the last entry.
         base.at = bases[-1].at
-        base.prev_in_log, prior = prior, base.entry
         base.seal()
     return bases, kept
 
 
-def _encode_base(change: LoggedChange) -> str:
-    return encode_change(change.key, "base", 0, change.ordinal, change.after, None)
-
-
-def _base(entry: EntryRow, encoded: list[str]) -> EntryRow:
-    entry.changes = BETWEEN_CHANGES.join(encoded)
-    entry.place, entry.effect, entry.left_at, entry.dropped = None, 1, 0, 0
-    entry.prev_of_subject = entry.prev_in_chat = 0
+def _base(entry: EntryRow, changes: list[LoggedChange]) -> EntryRow:
+    entry.changes = BETWEEN_CHANGES.join(
+        encode_change(entry.entry, change.key, "base", 0, change.ordinal, change.after)
+        for change in changes
+    )
+    entry.place, entry.effect, entry.left_at, entry.dropped, entry.back = None, 1, 0, 0, 0
     return entry
+
+
+def _frame(base: EntryRow) -> KeyframeRow:
+    keys = [(change.key, base.entry) for change in base.logged]
+    return KeyframeRow.of(base.subject, base.entry, keys)
 
 
 async def _oldest_needed(tx: Ledger) -> int | None:
     """Return the oldest revision that a checkpoint needs; None if there is no checkpoint."""
     needed: list[int] = []
     for chat in await tx.list_chats():
-        for row in await list_checkpoint_rows(tx, chat) if chat.checkpoints else ():
+        for row in await list_checkpoint_rows(tx, chat):
             if row.status == READY and row.message_id is None:
                 needed.append(row.revision)
             elif row.status == READY:

@@ -8,11 +8,12 @@ import orjson
 
 from valuetracker.errors import RevisionUnknown
 from valuetracker.records import FeedChange, FeedEvent
-from valuetracker.store.log.links import find_anchors, log_list
+from valuetracker.store.log.lists import find_anchors, log_list
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import check_not_compacted
-from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, first_of
+from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record
 from valuetracker.store.rows.holders import instance_record
+from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
 
@@ -133,8 +134,8 @@ def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
     first = entries[0]
     return {
         "revision": revision.revision,
-        "at": first.at,
-        "actor": first.actor,
+        "at": first.time,
+        "actor": first.shown_actor,
         # Given only if all changes share it; each change also has its own.
         "chatId": first.chat_id if len(chats) == 1 else None,
         "anchor": anchor_record(first) if len(anchors) == 1 else None,

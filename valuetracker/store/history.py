@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from valuetracker.errors import DatabaseDamaged
 from valuetracker.records import Difference, History, HistoryItem
-from valuetracker.store.log.links import EntryList, chat_list, find_anchors, subject_list
+from valuetracker.store.log.lists import EntryList, chat_list, find_anchors, subject_list
 from valuetracker.store.log.replay import Replay
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import (
@@ -23,14 +22,9 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import (
-    EntryRow,
-    LoggedChange,
-    anchor_record,
-    encode_name,
-    last_of,
-)
+from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, encode_name
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.numbers import last_of
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import SPACES, shown_key
@@ -130,28 +124,25 @@ async def _changes_of_key(
     assert page.key is not None
     replay = Replay(tx)
     row = await tx.find_value(holder, page.key)
-    revision = row.last_change if row is not None else 0
+    number = row.last_change if row is not None else 0
     if page.cursor is not None:
         last = min(last, page.cursor.entry)
         # Begin where the last page ended.
-        at_cursor = EntryRow.revision_of(page.cursor.entry)
-        ended = await replay.own_entries(holder.number, at_cursor)
-        if any(entry.indexes(page.key) for entry in ended):
-            revision = min(revision, at_cursor)
-    while revision > tx.head.oldest and last_of(revision) >= first:
-        entries = await replay.own_entries(holder.number, revision)
-        await resolve_names(tx, entries)
-        previous: int | None = None
-        for entry in entries:
-            for index in entry.indexes(page.key):
-                change = entry.logged[index]
-                previous = change.prev_of_key
-                if first <= entry.entry <= last and _is_wanted(page, entry, index, change):
-                    yield entry, index, change
-        if previous is None and (entries or not holder.last_taken):
-            raise DatabaseDamaged()
-        # The history of a branch begins with its first own entry.
-        revision = previous or 0
+        ended = await replay.find_own_entry(holder.number, page.cursor.entry)
+        if ended is not None and ended.indexes(page.key):
+            number = min(number, ended.entry)
+    while number > last_of(tx.head.oldest) and number >= first:
+        entry = await replay.find_own_entry(holder.number, number)
+        if entry is None:
+            # The history of a branch begins with its first own entry.
+            return
+        await resolve_names(tx, [entry])
+        number = 0
+        for index in entry.indexes(page.key):
+            change = entry.logged[index]
+            number = change.prev_of_key
+            if entry.entry <= last and _is_wanted(page, entry, index, change):
+                yield entry, index, change
 
 
 def _is_wanted(page: Page, entry: EntryRow, index: int, change: LoggedChange) -> bool:
@@ -180,8 +171,8 @@ async def _item(
 ) -> HistoryItem:
     item: HistoryItem = {
         "revision": entry.revision,
-        "at": entry.at,
-        "actor": entry.actor,
+        "at": entry.time,
+        "actor": entry.shown_actor,
         "instanceId": entry.id if entry.space == "instance" else None,
         "key": shown_key(entry.space, change.key),
         "op": change.op,
@@ -218,19 +209,16 @@ async def _before(
     if not change.key:
         state = await state_until(tx, entry.subject, entry.prev_of_subject)
         return state[""].after if "" in state else None
-    oldest = (await tx.load_head()).oldest
-    revision = entry.revision
-    while revision:
-        previous: int | None = None
-        for other in await replay.entries(entry.subject, revision):
-            for each in reversed(other.logged):
-                if each.key == change.key:
-                    previous = each.prev_of_key
-                    if other.entry < entry.entry and other.effect:
-                        return each.after
-        if previous is None and revision > oldest:
-            raise DatabaseDamaged()
-        revision = previous or 0 if revision > oldest else 0
+    number = change.prev_of_key
+    while number:
+        other = await replay.find_entry(entry.subject, number)
+        indexes = other.indexes(change.key) if other is not None else []
+        if other is None or not indexes:
+            # It was folded, and the key was absent.
+            return None
+        if other.effect:
+            return other.logged[indexes[0]].after
+        number = other.logged[indexes[-1]].prev_of_key
     return None
 
 

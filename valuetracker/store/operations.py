@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
 
 import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import IllegalMove, OperationExists, StaleClaim
-from valuetracker.records import Cleanup, Operation
+from valuetracker.records import Cleanup, Operation, milliseconds, milliseconds_of
 from valuetracker.store.checkpoint_making import make_waiting_checkpoints
 from valuetracker.store.rows.chat_rows import (
     find_operation_row,
@@ -26,10 +25,8 @@ from valuetracker.store.rows.operations import (
     DELETE_OPERATION,
     INSERT_OPERATION,
     OperationRow,
-    milliseconds,
 )
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.tx.changes import UpdateQuietly
 from valuetracker.store.tx.jobs import Answer
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.write_target import find_writable_chat
@@ -68,11 +65,9 @@ async def add_operation(
     last = await tx.fetch_one(SELECT_LAST_NUMBER)
     row = OperationRow(
         chat.number, id, (last[0] if last is not None else 0) + 1, type, "pending", None, data,
-        priority, None, None, tx.now, tx.now, _since_epoch(tx.now),
+        priority, None, None, tx.now, tx.now, milliseconds_of(tx.now),
     )  # fmt: skip
     row.seal()
-    chat.operations += 1
-    await tx.apply([UpdateQuietly(chat)])
     await tx.execute_many(INSERT_OPERATION, [row])
     return row.record()
 
@@ -135,20 +130,13 @@ async def clean_up(tx: Ledger, chat_id: str, age: int) -> Cleanup:
     return {"removedCount": len(removed), "ids": removed}
 
 
-def _since_epoch(at: str) -> int:
-    """Return a time as the API writes it, in milliseconds since 1970."""
-    return round(datetime.fromisoformat(at).timestamp() * 1000)
-
-
 async def sweep(tx: Ledger, chat: ChatRow, age: int = DAY_MS) -> list[str]:
     """Remove active operations that were not touched for so long, and ended ones of a day."""
-    now = _since_epoch(tx.now)
+    now = milliseconds_of(tx.now)
     rows = await list_operation_rows(tx, chat)
     stale = [row for row in rows if row.is_active and now - row.touched >= age]
     ended = [row for row in rows if not row.is_active and now - row.touched >= DAY_MS]
     if stale or ended:
-        chat.operations -= len(stale) + len(ended)
-        await tx.apply([UpdateQuietly(chat)])
         await tx.execute_many(DELETE_OPERATION, [*stale, *ended])
     if stale:
         await _finished(tx, chat)
@@ -162,7 +150,7 @@ async def sweep_all(tx: Ledger) -> None:
 
 
 async def _put(tx: Ledger, row: OperationRow) -> None:
-    row.updated_at, row.touched = tx.now, _since_epoch(tx.now)
+    row.updated_at, row.touched = tx.now, milliseconds_of(tx.now)
     row.seal()
     await tx.execute_many(DELETE_OPERATION, [row])
     await tx.execute_many(INSERT_OPERATION, [row])

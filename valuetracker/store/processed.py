@@ -8,11 +8,17 @@ the log until it is confirmed.
 
 from __future__ import annotations
 
-from valuetracker.engine.statement import Statement
 from valuetracker.errors import ProcessedNotFound
-from valuetracker.records import Claimed, IsProcessed, Processed, ProcessedIds, Success
+from valuetracker.records import (
+    Claimed,
+    IsProcessed,
+    Processed,
+    ProcessedIds,
+    Success,
+    milliseconds,
+)
+from valuetracker.store.rows.claims import DELETE_CLAIM, INSERT_CLAIM, SELECT_CLAIM, ClaimRow
 from valuetracker.store.rows.holders import HolderRow
-from valuetracker.store.rows.operations import milliseconds
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import Address, item_key, split_key
 from valuetracker.store.story.visibility import is_removable
@@ -23,23 +29,6 @@ from valuetracker.store.tx.write_target import (
     check_chat_if_match,
     find_writable_holder,
     get_or_create_holder,
-)
-
-SELECT_CLAIM = Statement(
-    "SELECT until FROM {schema}.claims WHERE chat = :chat AND key = :key",
-    postgres="""
-    SELECT until FROM {schema}.claims
-    WHERE chat = :chat AND md5(key) = md5(:key) AND key = :key
-    """,
-)
-DELETE_CLAIM = Statement(
-    "DELETE FROM {schema}.claims WHERE chat = :chat AND key = :key",
-    postgres="""
-    DELETE FROM {schema}.claims WHERE chat = :chat AND md5(key) = md5(:key) AND key = :key
-    """,
-)
-INSERT_CLAIM = Statement(
-    "INSERT INTO {schema}.claims (chat, key, until) VALUES (:chat, :key, :until)"
 )
 
 
@@ -125,7 +114,7 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
 
 async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> int | None:
     row = await tx.fetch_one(SELECT_CLAIM, chat=holder.chat, key=key)
-    return row[0] if row is not None else None
+    return ClaimRow(*row).verify().until if row is not None else None
 
 
 async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
@@ -134,8 +123,11 @@ async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
 
 
 async def _claim(tx: Ledger, holder: HolderRow, key: str, lease: int) -> None:
+    assert holder.chat is not None
+    row = ClaimRow(holder.chat, key, milliseconds() + lease)
+    row.seal()
     await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
-    await tx.execute(INSERT_CLAIM, chat=holder.chat, key=key, until=milliseconds() + lease)
+    await tx.execute_many(INSERT_CLAIM, [row])
 
 
 def _set(tx: Ledger, holder: HolderRow, key: str) -> ChangeValue:

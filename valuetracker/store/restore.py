@@ -231,7 +231,7 @@ class Restoration:
         As of a message, the value can be another without a new change: a message that was
         seen before may stand behind it now.
         """
-        return row.last_change > self._moment.revision or row.value != value
+        return row.last_change > self._moment.entry or row.value != value
 
     async def _restore_value(
         self, holder: HolderRow, key: str, value: str | None, row: DataRow, chat: int | None
@@ -265,9 +265,9 @@ class Restoration:
         """Return the changes a restore names, as far as they were live at the moment."""
         found: list[tuple[int, int, int]] = []
         for number, index, always in orjson.loads(restore.change.operand or "[]"):
-            entry = await self._replay.entry(restore.entry.subject, number)
-            if entry is not None and (always or await self._counted(entry)):
-                found.append((number, index, int(always or not _follows(entry, chat))))
+            named = await self._replay.find_named(restore, number, index)
+            if named is not None and (always or await self._counted(named.entry)):
+                found.append((number, index, int(always or not _follows(named.entry, chat))))
         return found
 
     async def _counted(self, entry: EntryRow) -> bool:

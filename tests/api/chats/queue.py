@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.support.answers import MOMENT, done
 from tests.support.chat import Chat
+from valuetracker.records import milliseconds_of
 
 # Leases: far longer than any test takes, and the shortest possible.
 LONG, SHORT = 600_000, 1
@@ -110,6 +110,5 @@ class Queue:
 
 def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
     """Set the clock by which the server dates its writes from now on."""
-    milliseconds = int(datetime.fromisoformat(time).timestamp() * 1000)
-    patch.setattr("valuetracker.store.tx.ledger.now", lambda: time)
-    patch.setattr("valuetracker.store.operations.milliseconds", lambda: milliseconds)
+    for module in ("valuetracker.store.tx.ledger", "valuetracker.store.operations"):
+        patch.setattr(f"{module}.milliseconds", lambda: milliseconds_of(time))

@@ -1,7 +1,7 @@
 """
 Replay: recompute a key from its source changes, in the order of their revisions.
 
-The changes of a key are a linked list: each names the revision of the one before it. So a key
+The changes of a key are a linked list: each names the entry of the one before it. So a key
 is recomputed by going back from its last change to the last base, and applying the changes
 from there; how much else has happened does not matter.
 """
@@ -10,33 +10,35 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
-from valuetracker.store.log.links import OF_SUBJECT, TAKEN, entries_of_revision, find_anchors
+from valuetracker.store.log.lists import find_anchors, read_entries
 from valuetracker.store.log.operators import ABSENT, apply_operator
 from valuetracker.store.rows.entries import (
     BASES,
     DERIVED,
+    TAKEN,
     EntryRow,
     LoggedChange,
-    first_of,
-    last_of,
     select_entries,
 )
+from valuetracker.store.rows.numbers import last_of
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.values import canonical
 
-SELECT_BASES_OF = select_entries("WHERE subject = :subject AND entry <= :until")
-SELECT_TAKEN_OF = select_entries(
-    "WHERE subject = :subject AND entry BETWEEN :since AND :until ORDER BY entry DESC",
-    table="taken",
-)
 SELECT_ENTRY = select_entries("WHERE entry = :entry AND subject = :subject")
-SELECT_TAKEN = select_entries("WHERE entry = :entry AND subject = :subject", table="taken")
+SELECT_TAKEN = select_entries("WHERE entry = :entry AND subject = :subject", table=TAKEN)
+# Folded entries of a holder are one entry, and a keyframe stands there.
+SELECT_FOLDED = select_entries(
+    """
+    WHERE subject = :subject AND entry = (
+        SELECT max(entry) FROM {schema}.keyframes WHERE holder = :subject AND entry <= :until
+    )
+    """
+)
 
 Counts = Callable[[EntryRow], bool]
 
@@ -65,7 +67,7 @@ class Replayed:
     value: str | None
     conflicts: list[Conflict]
     sources: list[Source]
-    # The revision of the newest source, whether it counts or not.
+    # The entry of the newest source, whether it counts or not.
     newest: int
 
 
@@ -76,84 +78,59 @@ class Replay:
         self._tx = tx
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
-        """Yield the source changes of a key, newest first, from the revision of its last change."""
-        oldest = (await self._tx.load_head()).oldest
-        revision = last
-        while revision:
-            previous: int | None = None
-            for entry in await self.entries(holder, revision):
-                for index in entry.indexes(key):
-                    change = entry.logged[index]
-                    previous = change.prev_of_key
-                    if change.op not in DERIVED:
-                        yield Source(entry, index, change)
-                    elif change.operand is not None:
-                        # Past all other derived changes, however often it has flipped.
-                        previous = int(change.operand)
-            if previous is None and revision > oldest:
-                # There was a change of it. Of folded ones only values are left.
-                raise DatabaseDamaged()
-            # A folded change names none before it.
-            revision = previous or 0
+        """Yield the source changes of a key, newest first, from the entry of its last change."""
+        number = last
+        while number:
+            entry = await self.find_entry(holder, number)
+            if entry is None:
+                # Of folded changes only values are left, and the key had none.
+                return
+            number = 0
+            for index in entry.indexes(key):
+                change = entry.logged[index]
+                number = change.prev_of_key
+                if change.op not in DERIVED:
+                    yield Source(entry, index, change)
+                elif change.operand is not None:
+                    # Past all other derived changes, however often it has flipped.
+                    number = int(change.operand)
 
-    async def entries(self, holder: int, revision: int) -> list[EntryRow]:
-        """Return the entries of a holder at a revision, newest first."""
-        oldest = (await self._tx.load_head()).oldest
-        if revision > oldest:
-            entries = await self.own_entries(holder, revision)
-            # Not in its own log, so it was taken over with the number it had.
-            entries = entries or await self._taken_of(holder, revision)
-        else:
-            # A folded entry may be from before the holder was deleted; a taken one is not.
-            entries = await self._taken_of(holder, revision)
-            entries = entries or await self.own_entries(holder, revision)
-        if not entries:
+    async def find_entry(self, holder: int, number: int) -> EntryRow | None:
+        """
+        Return the entry of a holder that has this number, also one it has taken over.
+
+        For a folded one, that is the entry it was folded into; None if no state was left.
+        """
+        known = self._tx.read_entries.entries
+        if (holder, number) not in known:
+            entry = await self._read(holder, number)
+            if entry is not None:
+                await find_anchors(self._tx, [entry])
+            self._tx.read_entries.add(holder, number, entry)
+        return known[holder, number]
+
+    async def find_own_entry(self, holder: int, number: int) -> EntryRow | None:
+        """Return the entry of a holder that has this number, if it is neither taken nor folded."""
+        row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
+        if row is None:
+            return None
+        entries = await read_entries(self._tx, [row])
+        await find_anchors(self._tx, entries)
+        return entries[0]
+
+    async def _read(self, holder: int, number: int) -> EntryRow | None:
+        given = {"entry": number, "subject": holder}
+        oldest = last_of((await self._tx.load_head()).oldest)
+        # A folded entry may be from before the holder was deleted; a taken one is not.
+        own, taken = SELECT_ENTRY, SELECT_TAKEN
+        for statement in (own, taken) if number > oldest else (taken,):
+            row = await self._tx.fetch_one(statement, **given)
+            if row is not None:
+                return (await read_entries(self._tx, [row]))[0]
+        if number > oldest:
             raise DatabaseDamaged()
-        return entries
-
-    async def own_entries(self, holder: int, revision: int) -> list[EntryRow]:
-        """Return the entries of a holder at a revision that are its own, newest first."""
-        head = await self._tx.load_head()
-        if revision <= head.oldest:
-            return await self._folded(holder, head.oldest)
-        known = self._tx.read_entries.revisions.get(revision)
-        if known is None:
-            known = {}
-            entries = await entries_of_revision(self._tx, revision)
-            await find_anchors(self._tx, entries)
-            for entry in reversed(entries):
-                known.setdefault(entry.subject, []).append(entry)
-            if self._tx.is_final(revision):
-                self._tx.read_entries.count(len(entries))
-                self._tx.read_entries.revisions[revision] = known
-        return known.get(holder, [])
-
-    async def _folded(self, holder: int, oldest: int) -> list[EntryRow]:
-        """Return the entry that all up to the oldest revision were folded into."""
-        known = self._tx.read_entries.revisions.setdefault(0, {})
-        if holder not in known:
-            rows = await self._tx.fetch_all(SELECT_BASES_OF, subject=holder, until=last_of(oldest))
-            known[holder] = [OF_SUBJECT.read(row, holder) for row in rows]
-        return known[holder]
-
-    async def _taken_of(self, holder: int, revision: int) -> list[EntryRow]:
-        known = self._tx.read_entries.taken
-        if (holder, revision) not in known:
-            since, until = first_of(revision), last_of(revision)
-            rows = await self._tx.fetch_all(
-                SELECT_TAKEN_OF, subject=holder, since=since, until=until
-            )
-            entries = [TAKEN.read(row, holder) for row in rows]
-            for entry, following in pairwise([*entries, None]):
-                assert entry is not None
-                if entry.prev_of_subject >= since and (
-                    following is None or following.entry != entry.prev_of_subject
-                ):
-                    raise DatabaseDamaged()
-            await find_anchors(self._tx, entries)
-            self._tx.read_entries.count(len(entries))
-            known[holder, revision] = entries
-        return known[holder, revision]
+        row = await self._tx.fetch_one(SELECT_FOLDED, subject=holder, until=oldest)
+        return (await read_entries(self._tx, [row]))[0] if row is not None else None
 
     async def _sources(
         self, holder: int, key: str, last: int, counts: Counts
@@ -161,12 +138,12 @@ class Replay:
         """
         Return the changes that count, oldest first, from the last base on.
 
-        Also the revision of the newest change, whether it counts or not.
+        Also the entry of the newest change, whether it counts or not.
         """
         found: list[Source] = []
         newest = 0
         async for source in self.walk(holder, key, last):
-            newest = newest or source.entry.revision
+            newest = newest or source.entry.entry
             if not counts(source.entry):
                 continue
             found.append(source)
@@ -187,31 +164,24 @@ class Replay:
         """
         found: list[Source] = []
         for number, index, always in orjson.loads(restore.change.operand or "[]"):
-            entry = await self.entry(restore.entry.subject, number)
-            if entry is None or index >= len(entry.logged):
+            source = await self.find_named(restore, number, index)
+            if source is None:
                 return None
-            if always or counts(entry):
-                found.append(Source(entry, index, entry.logged[index]))
+            if always or counts(source.entry):
+                found.append(source)
         for index in range(len(found) - 1, -1, -1):
             if found[index].change.op in BASES:
                 return found[index:]
         return found
 
-    async def entry(self, holder: int, number: int) -> EntryRow | None:
-        """Return an entry of a holder, or one it has taken over."""
-        known = self._tx.read_entries.single
-        if (holder, number) not in known:
-            row = await self._tx.fetch_one(SELECT_ENTRY, entry=number, subject=holder)
-            if row is None:
-                row = await self._tx.fetch_one(SELECT_TAKEN, entry=number, subject=holder)
-            entry = EntryRow(*row).verify() if row is not None else None
-            if entry is not None:
-                await find_anchors(self._tx, [entry])
-            elif EntryRow.revision_of(number) > (await self._tx.load_head()).oldest:
-                raise DatabaseDamaged()
-            self._tx.read_entries.count(1)
-            known[holder, number] = entry
-        return known[holder, number]
+    async def find_named(self, restore: Source, number: int, index: int) -> Source | None:
+        """Return a change that a restore names; None if it was folded."""
+        entry = await self.find_entry(restore.entry.subject, number)
+        if entry is None or entry.entry != number or index >= len(entry.logged):
+            return None
+        change = entry.logged[index]
+        # The entry that others were folded into may have the number of the named one.
+        return Source(entry, index, change) if change.key == restore.change.key else None
 
     async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
         sources, newest = await self._sources(holder, key, last, counts)

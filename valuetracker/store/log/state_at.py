@@ -13,10 +13,15 @@ from typing import Any
 
 import orjson
 
-from valuetracker.engine.statement import Statement
 from valuetracker.errors import Compacted, DatabaseDamaged, RevisionUnknown
-from valuetracker.records import Character, FullInstance, Instance
-from valuetracker.store.log.links import CHUNK, LOG, OF_SUBJECT, back, subject_list, taken_list
+from valuetracker.records import Character, FullInstance, Instance, milliseconds_of
+from valuetracker.store.log.lists import (
+    CHUNK,
+    back,
+    read_entries,
+    subject_list,
+    taken_list,
+)
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
@@ -24,14 +29,12 @@ from valuetracker.store.rows.entries import (
     EntryRow,
     KeyframeRow,
     LoggedChange,
-    first_of,
-    last_of,
     select_entries,
 )
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import HolderRow, Shape, digest_part, instance_record
+from valuetracker.store.rows.holders import HolderRow, Shape, instance_record
+from valuetracker.store.rows.numbers import last_of
 from valuetracker.store.rows.reader import RowReader
-from valuetracker.store.rows.row import names
 
 # A revision, or a time as the API writes times.
 At = int | str
@@ -68,16 +71,8 @@ async def find_moment(tx: RowReader, at: At) -> Moment:
 
 async def revision_of_time(tx: RowReader, at: str) -> int | None:
     """Return the highest revision that was made up to a time."""
-    row = await tx.fetch_one(SELECT_LAST_UP_TO_TIME, at=at)
-    entry = EntryRow(*row).verify() if row is not None else None
-    number = entry.entry if entry is not None else 0
-    head = await tx.load_head()
-    if number != head.last_entry:
-        # The entry after it is later, unless an entry in between was lost.
-        after = await tx.fetch_one(LOG.next, until=number)
-        if after is None or EntryRow(*after).verify().prev_in_log != number:
-            raise DatabaseDamaged()
-    return entry.revision if entry is not None else None
+    row = await tx.fetch_one(SELECT_LAST_UP_TO_TIME, at=milliseconds_of(at))
+    return EntryRow(*row).verify().revision if row is not None else None
 
 
 def check_not_compacted(head: Head, revision: int) -> None:
@@ -93,22 +88,11 @@ def check_not_purged(holder: HolderRow | ChatRow, moment: Moment) -> None:
         )
 
 
-# `ranges` is a JSON array of [first, last].
-SELECT_EFFECTS_IN = Statement(
-    f"""
-    SELECT {names(EntryRow.columns, "entries")}
-    FROM json_each(:ranges) AS range CROSS JOIN {{schema}}.entries
-    WHERE subject = :subject AND effect = 1
-        AND entry BETWEEN json_extract(range.value, '$[0]') AND json_extract(range.value, '$[1]')
-    ORDER BY entry DESC
-    """,
-    postgres=f"""
-    SELECT {names(EntryRow.columns, "entries")}
-    FROM json_array_elements(CAST(:ranges AS json)) AS range (value)
-    JOIN {{schema}}.entries ON subject = :subject AND effect = 1
-        AND entry BETWEEN CAST(range.value ->> 0 AS bigint) AND CAST(range.value ->> 1 AS bigint)
-    ORDER BY entry DESC
-    """,
+# `numbers` is a JSON array.
+SELECT_NUMBERED = select_entries(
+    "WHERE entry IN (SELECT value FROM json_each(:numbers)) AND subject = :subject",
+    postgres="WHERE entry IN (SELECT CAST(value AS bigint)"
+    " FROM json_array_elements_text(CAST(:numbers AS json)) AS value) AND subject = :subject",
 )
 
 
@@ -129,39 +113,41 @@ async def state_until(tx: RowReader, number: int, until: int) -> dict[str, Logge
         return state
     row = await tx.fetch_one(SELECT_KEYFRAME, holder=number, until=until)
     frame = KeyframeRow(*row).verify() if row is not None else None
-    since = frame.entry + 1 if frame is not None else 0
-    async for chunk in back(tx, OF_SUBJECT, number, until, since, CHUNK):
+    last, since = until, frame.entry + 1 if frame is not None else 1
+    while last >= since:
+        chunk = await back(tx, number, last, since, CHUNK)
         _collect(state, chunk)
-    if frame is None:
-        return state
-    head = await tx.load_head()
-    # Also the keys that changed since: the digest is that of all of them.
-    pointers = frame.revisions()
-    if pointers:
-        # Up to the keyframe itself: its revision may have later entries.
-        ranges = [_range(rev, head, frame.entry) for rev in sorted(set(pointers.values()))]
-        framed: dict[str, LoggedChange] = {}
-        rows = await tx.fetch_all(
-            SELECT_EFFECTS_IN,
-            subject=number,
-            ranges=orjson.dumps(list(dict.fromkeys(ranges))).decode(),
-        )
-        _collect(framed, [OF_SUBJECT.read(row, number) for row in rows])
-        for key in pointers:
-            if key not in framed:
-                raise DatabaseDamaged()
-            frame.digest ^= digest_part(number, key, framed[key].after)
-            state.setdefault(key, framed[key])
-    if frame.digest:
-        raise DatabaseDamaged()
+        last = chunk[-1].prev_of_subject
+    if frame is not None:
+        # The keys that did not change since.
+        framed = {key: entry for key, entry in frame.entries().items() if key not in state}
+        await _add_framed(tx, number, framed, state)
     return state
 
 
-def _range(revision: int, head: Head, until: int) -> tuple[int, int]:
-    # All up to the oldest revision was folded into one entry per holder.
-    if revision <= head.oldest:
-        return (0, last_of(head.oldest))
-    return (first_of(revision), min(last_of(revision), until))
+async def _add_framed(
+    tx: RowReader, number: int, framed: dict[str, int], state: dict[str, LoggedChange]
+) -> None:
+    """Add the changes of keys, each by its key and the number of its entry."""
+    if not framed:
+        return
+    oldest = last_of((await tx.load_head()).oldest)
+    if any(entry <= oldest for entry in framed.values()):
+        # All of those were folded into one entry, where a keyframe stands.
+        row = await tx.fetch_one(SELECT_KEYFRAME, holder=number, until=oldest)
+        if row is None:
+            raise DatabaseDamaged()
+        folded = KeyframeRow(*row).verify().entry
+        framed = {key: entry if entry > oldest else folded for key, entry in framed.items()}
+    numbers = orjson.dumps(sorted(set(framed.values()))).decode()
+    rows = await tx.fetch_all(SELECT_NUMBERED, subject=number, numbers=numbers)
+    entries = {entry.entry: entry for entry in await read_entries(tx, rows)}
+    for key, entry_number in framed.items():
+        entry = entries.get(entry_number)
+        indexes = entry.indexes(key) if entry is not None else []
+        if entry is None or not indexes:
+            raise DatabaseDamaged()
+        state[key] = entry.logged[indexes[0]]
 
 
 def _collect(state: dict[str, LoggedChange], entries: list[EntryRow]) -> None:
@@ -217,7 +203,7 @@ async def taken_instance_at(
     tx: RowReader, holder: HolderRow, moment: Moment, chat: int
 ) -> FormerInstance | None:
     """Return an instance of a branch as it was in the parent, from taken entries."""
-    async for chunk in taken_list(holder).newest_first(tx, 0, moment.entry):
+    async for chunk in (await taken_list(tx, holder)).newest_first(tx, 0, moment.entry):
         for entry in chunk:
             for change in reversed(entry.logged) if entry.chat == chat else ():
                 if not change.key:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from zlib import crc32
 
 import orjson
 
-from valuetracker.engine.statement import Statement
 from valuetracker.records import Character
 from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
 
@@ -22,9 +20,6 @@ class CharacterRow(Row, table="characters"):
     name: str | None
     created_at: str
     updated_at: str
-    instances: int = 0
-    # The exclusive or of the sums of the instances it ever had.
-    members: int = 0
     deleted: int = 0
     revision: int = 0
     last_entry: int = 0
@@ -51,22 +46,13 @@ UPDATE_CHARACTER = update(CharacterRow, "number", besides=("id",))
 
 
 @dataclass(slots=True)
-class MemberRow:
+class MemberRow(Row, table="members"):
     """A holder belongs, or once belonged, to a character or a chat."""
 
     parent: int
     holder: int
+    checksum: int = 0
 
 
-INSERT_MEMBER = Statement(
-    "INSERT INTO {schema}.members (parent, holder) VALUES (:parent, :holder)",
-    postgres="INSERT INTO {schema}.members (parent, holder)"
-    " SELECT * FROM unnest(:parent::bigint[], :holder::bigint[])",
-)
-SELECT_MEMBER = Statement(
-    "SELECT holder FROM {schema}.members WHERE parent = :parent AND holder = :holder"
-)
-
-
-def member_sum(holder: int) -> int:
-    return crc32(b"%d" % holder)
+INSERT_MEMBER = insert(MemberRow)
+SELECT_MEMBER = select(MemberRow, "WHERE parent = :parent AND holder = :holder")

@@ -11,11 +11,10 @@ from valuetracker.errors import (
     CheckpointFailed,
     CheckpointNotFound,
     CheckpointWaiting,
-    DatabaseDamaged,
     OperationNotFound,
     OperationsPending,
 )
-from valuetracker.records import OperationCounts
+from valuetracker.records import OperationCounts, milliseconds
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
     DELETED,
@@ -29,7 +28,6 @@ from valuetracker.store.rows.operations import (
     SELECT_OPERATION,
     SELECT_OPERATIONS,
     OperationRow,
-    milliseconds,
 )
 from valuetracker.store.rows.reader import RowReader
 
@@ -40,18 +38,12 @@ async def list_checkpoint_rows(tx: RowReader, chat: ChatRow) -> list[CheckpointR
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
     found = [CheckpointRow(*row).verify() for row in rows]
     # The number of a deleted one stays.
-    if [row.number for row in found] != list(range(1, chat.checkpoints + 1)):
-        raise DatabaseDamaged()
     return [row for row in found if row.status != DELETED]
 
 
 async def find_checkpoint_row(tx: RowReader, chat: ChatRow, name: str) -> CheckpointRow | None:
     row = await tx.fetch_one(SELECT_CHECKPOINT, chat=chat.number, name=name)
-    if row is not None:
-        return CheckpointRow(*row).verify()
-    # Confirm the miss: the name is all that finds a checkpoint.
-    await list_checkpoint_rows(tx, chat)
-    return None
+    return CheckpointRow(*row).verify() if row is not None else None
 
 
 async def get_checkpoint_row(tx: RowReader, chat: ChatRow | None, name: str) -> CheckpointRow:
@@ -76,19 +68,12 @@ async def get_ready_checkpoint(tx: RowReader, chat: ChatRow, name: str) -> Check
 async def list_operation_rows(tx: RowReader, chat: ChatRow) -> list[OperationRow]:
     now = milliseconds()
     found = await tx.fetch_all(SELECT_OPERATIONS, chat=chat.number)
-    rows = [OperationRow(*row).verify() for row in found]
-    if len(rows) != chat.operations:
-        raise DatabaseDamaged()
-    return [row.lapse(now) for row in rows]
+    return [OperationRow(*row).verify().lapse(now) for row in found]
 
 
 async def find_operation_row(tx: RowReader, chat: ChatRow, id: str) -> OperationRow | None:
     row = await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id)
-    if row is None:
-        # Confirm the miss: the id is all that finds an operation.
-        await list_operation_rows(tx, chat)
-        return None
-    return OperationRow(*row).verify().lapse(milliseconds())
+    return OperationRow(*row).verify().lapse(milliseconds()) if row is not None else None
 
 
 async def get_operation_row(tx: RowReader, chat: ChatRow | None, id: str) -> OperationRow:

@@ -1,4 +1,4 @@
-"""The rows of chats and of the ids they had before."""
+"""The rows of chats, of the ids they had before, and of the sessions in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
-from valuetracker.store.rows.spaces import SPACES
 
 
 @dataclass(slots=True)
@@ -29,24 +28,9 @@ class ChatRow(Row, table="chats"):
     readable_from: int = 0
     # The revision of its last change, with all that it holds.
     revision: int = 0
-    # The last entry about the chat itself, and the last of all that were made in it.
+    # The last entry about the chat itself.
     last_entry: int = 0
-    last_in_chat: int = 0
-    # How many instances it has, which spaces (a bit each), and how many of the others.
-    instances: int = 0
-    spaces: int = 0
-    places: int = 0
-    checkpoints: int = 0
-    operations: int = 0
-    # The exclusive or of the sums of the instances it ever had.
-    members: int = 0
     checksum: int = 0
-
-    def has_space(self, space: str) -> bool:
-        return bool(self.spaces >> SPACES.index(space) & 1)
-
-    def add_space(self, space: str) -> None:
-        self.spaces |= 1 << SPACES.index(space)
 
     def text(self) -> str:
         """Return what the log keeps of it."""
@@ -62,12 +46,7 @@ SELECT_CHATS_NUMBERED = select_numbered(ChatRow)
 INSERT_CHAT = insert(ChatRow)
 UPDATE_CHAT = update(ChatRow, "number")
 # Most updates only follow a change of what it holds; they leave the index by id alone.
-TOUCH_CHAT = update(
-    ChatRow,
-    "number",
-    *("revision", "last_entry", "last_in_chat", "instances", "spaces", "places", "members"),
-    "checksum",
-)
+TOUCH_CHAT = update(ChatRow, "number", "revision", "last_entry", "checksum")
 
 
 @dataclass(slots=True)
@@ -80,6 +59,21 @@ class AliasRow(Row, table="aliases"):
 
 
 SELECT_ALIAS = select(AliasRow, "WHERE id = :id")
-SELECT_ALIASES = select(AliasRow, "")
 INSERT_ALIAS = insert(AliasRow)
 DELETE_ALIAS = Statement("DELETE FROM {schema}.aliases WHERE id = :id")
+
+
+@dataclass(slots=True)
+class SessionRow(Row, table="sessions"):
+    """One tab that has a chat open."""
+
+    session: str
+    chat: int
+    client: str
+    at: str
+    checksum: int = 0
+
+
+SELECT_SESSION = select(SessionRow, "WHERE session = :session")
+DELETE_SESSION_OF_CLIENT = Statement("DELETE FROM {schema}.sessions WHERE client = :client")
+INSERT_SESSION = insert(SessionRow)

@@ -62,6 +62,9 @@ class CheckpointRow(Row, table="checkpoints"):
 
 SELECT_CHECKPOINTS = select(CheckpointRow, "WHERE chat = :chat ORDER BY number")
 SELECT_CHECKPOINT = select(CheckpointRow, "WHERE chat = :chat AND name = :name")
+SELECT_LAST_CHECKPOINT = Statement(
+    "SELECT COALESCE(max(number), 0) FROM {schema}.checkpoints WHERE chat = :chat"
+)
 INSERT_CHECKPOINT = insert(CheckpointRow)
 DELETE_CHECKPOINT = Statement(
     "DELETE FROM {schema}.checkpoints WHERE chat = :chat AND name = :name"

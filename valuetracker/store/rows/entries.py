@@ -5,6 +5,9 @@ An entry is what one revision did to one subject at one place. A subject is a ch
 chat, or a holder of values. All changes of an entry stand in one text: one row to write and
 one checksum, however many keys. Changes are separated by control characters, which neither
 keys nor JSON text hold.
+
+A change names the entry with the change of its key before it, and an entry the one before it
+of its subject. Both are stored as differences, which are short.
 """
 
 from __future__ import annotations
@@ -16,15 +19,17 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.records import Anchor
+from valuetracker.records.times import time_text
+from valuetracker.store.rows.numbers import POSITION_MASK, REVISION_BITS, revision_of
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.row import Row, insert, names, select, update
 
-# The number of an entry is its revision, shifted, plus its position within the revision.
-REVISION_BITS = 24
 # How many entries a transaction keeps.
 KEPT_ENTRIES = 50_000
 BETWEEN_FIELDS = "\x1f"
 BETWEEN_CHANGES = "\x1e"
+# The actor of most writes, which the log leaves out.
+USUAL_ACTOR = "extension"
 
 # Derived changes: they say what came of the log, not what somebody asked for.
 DERIVED = frozenset({"reconcile", "branch"})
@@ -32,25 +37,16 @@ DERIVED = frozenset({"reconcile", "branch"})
 BASES = frozenset({"set", "remove", "restore", "adopt", "base"})
 
 
-def first_of(revision: int) -> int:
-    """Return the number of a revision's first entry."""
-    return revision << REVISION_BITS
-
-
-def last_of(revision: int) -> int:
-    """Return the highest number an entry of the revision can have."""
-    return ((revision + 1) << REVISION_BITS) - 1
-
-
 @dataclass(slots=True)
 class LoggedChange:
     """
     One change of an entry; `key` is empty for a change of the subject itself.
 
-    `prev_of_key` is the revision of the change of the key before this one; for a derived
-    change `operand` is the revision of the newest source, so that replay goes there at once.
+    `prev_of_key` is the entry with the change of the key before this one; for a derived
+    change `operand` is the entry of the newest source, so that replay goes there at once.
     `after` and `ordinal` are the state after it (None: the key was absent). `operand` is
-    what was asked for, where `after` does not say it.
+    what was asked for, where `after` does not say it. The value of an adopted key is kept
+    elsewhere (see `rows/holders.py`): `after` is put in when the entry is read.
     """
 
     key: str
@@ -75,23 +71,58 @@ def decode_name(text: str) -> str:
     return text
 
 
+def encode_back(entry: int, other: int) -> str:
+    """
+    Return an earlier entry as seen from another one; empty if there is none (0).
+
+    The difference of their revisions, and the position within the revision unless it is 0.
+    """
+    if not other:
+        return ""
+    back = (entry >> REVISION_BITS) - (other >> REVISION_BITS)
+    position = other & POSITION_MASK
+    return f"{back}.{position}" if position else str(back)
+
+
+def decode_back(entry: int, text: str) -> int:
+    if not text:
+        return 0
+    back, _, position = text.partition(".")
+    return (((entry >> REVISION_BITS) - int(back)) << REVISION_BITS) + int(position or 0)
+
+
 def encode_change(
-    key: str, op: str, prev_of_key: int, ordinal: int, after: str | None, operand: str | None
+    entry: int,
+    key: str,
+    op: str,
+    prev_of_key: int,
+    ordinal: int,
+    after: str | None,
+    operand: str | None = None,
 ) -> str:
+    """Return a change as the entry of this number keeps it; most of them are `set`."""
     # No JSON text is empty, so an empty field stands for None.
-    name = encode_name(key)
-    return f"{name}\x1f{op}\x1f{prev_of_key}\x1f{ordinal}\x1f{after or ''}\x1f{operand or ''}"
+    text = (
+        f"{encode_name(key)}\x1f{op if op != 'set' else ''}\x1f{encode_back(entry, prev_of_key)}"
+        f"\x1f{ordinal or ''}\x1f{after or ''}"
+    )
+    return text if operand is None else f"{text}\x1f{operand}"
 
 
-def decode_changes(text: str) -> list[LoggedChange]:
+def decode_changes(entry: int, text: str) -> list[LoggedChange]:
     if not text:
         return []
     changes: list[LoggedChange] = []
     for piece in text.split(BETWEEN_CHANGES):
-        key, op, previous, ordinal, after, operand = piece.split(BETWEEN_FIELDS)
+        key, op, previous, ordinal, after, *operand = piece.split(BETWEEN_FIELDS)
         changes.append(
             LoggedChange(
-                decode_name(key), op, int(previous), int(ordinal), after or None, operand or None
+                decode_name(key),
+                op or "set",
+                decode_back(entry, previous),
+                int(ordinal or 0),
+                after or None,
+                operand[0] if operand else None,
             )
         )
     return changes
@@ -103,8 +134,10 @@ class EntryRow(Row, table="entries"):
 
     entry: int
     subject: int
-    at: str
-    actor: str
+    # Milliseconds since 1970.
+    at: int
+    # None for the usual one.
+    actor: str | None
     chat: int | None
     place: int | None
     # 1 if its changes took effect when they were made, 0 if they were stored dormant.
@@ -113,10 +146,8 @@ class EntryRow(Row, table="entries"):
     # that no flip reaches the entry: it counts as unanchored, or not at all if `dropped`.
     left_at: int
     dropped: int
-    # The entry before it in the log, of its subject, and in its chat; 0 if there is none.
-    prev_in_log: int
-    prev_of_subject: int
-    prev_in_chat: int
+    # How far back the entry before it of its subject is; 0 if there is none.
+    back: int
     changes: str
     checksum: int = 0
     # Of the subject: `character`, `chat`, or the space of a holder, and its id.
@@ -130,17 +161,27 @@ class EntryRow(Row, table="entries"):
 
     @property
     def revision(self) -> int:
-        return self.revision_of(self.entry)
+        return revision_of(self.entry)
 
-    @staticmethod
-    def revision_of(entry: int) -> int:
-        return entry >> REVISION_BITS
+    @property
+    def prev_of_subject(self) -> int:
+        """Return the number of the entry before it of its subject; 0 if there is none."""
+        return self.entry - self.back if self.back else 0
+
+    @property
+    def time(self) -> str:
+        """Return when it was made, as the API writes times."""
+        return time_text(self.at)
+
+    @property
+    def shown_actor(self) -> str:
+        return self.actor if self.actor is not None else USUAL_ACTOR
 
     @property
     def logged(self) -> list[LoggedChange]:
         """Return its changes; decoded once, because every key of it may ask."""
         if self._logged is None:
-            self._logged = decode_changes(self.changes)
+            self._logged = decode_changes(self.entry, self.changes)
         return self._logged
 
     def forget_logged(self) -> None:
@@ -202,33 +243,31 @@ def select_entries(
 
 @dataclass(slots=True)
 class KeyframeRow(Row, table="keyframes"):
-    """The revision of each key of a holder, after an entry."""
+    """The entry that holds each value of a holder, after an entry."""
 
     holder: int
     entry: int
     keys: str
-    # The exclusive or of the sums of the values it points to.
-    digest: int = 0
     checksum: int = 0
 
     @classmethod
-    def of(
-        cls, holder: int, entry: int, revisions: Iterable[tuple[str, int]], digest: int
-    ) -> KeyframeRow:
+    def of(cls, holder: int, entry: int, entries: Iterable[tuple[str, int]]) -> KeyframeRow:
         keys = BETWEEN_CHANGES.join(
-            f"{encode_name(key)}{BETWEEN_FIELDS}{revision}" for key, revision in revisions
+            f"{encode_name(key)}{BETWEEN_FIELDS}{encode_back(entry, number)}"
+            for key, number in entries
         )
-        frame = cls(holder, entry, keys, digest)
+        frame = cls(holder, entry, keys)
         frame.seal()
         return frame
 
-    def revisions(self) -> dict[str, int]:
+    def entries(self) -> dict[str, int]:
+        """Return the number of the entry that holds the value of each key."""
         found: dict[str, int] = {}
         if not self.keys:
             return found
         for piece in self.keys.split(BETWEEN_CHANGES):
-            key, revision = piece.split(BETWEEN_FIELDS)
-            found[decode_name(key)] = int(revision)
+            key, back = piece.split(BETWEEN_FIELDS)
+            found[decode_name(key)] = decode_back(self.entry, back)
         return found
 
 
@@ -242,20 +281,13 @@ class ReadEntries:
     """The entries that one transaction has read; the past does not change, so they are kept."""
 
     def __init__(self) -> None:
-        # By revision and subject; folded ones stand as revision 0.
-        self.revisions: dict[int, dict[int, list[EntryRow]]] = {}
-        # Taken ones, by holder and revision.
-        self.taken: dict[tuple[int, int], list[EntryRow]] = {}
-        self.single: dict[tuple[int, int], EntryRow | None] = {}
+        # By subject and number; None where there is none, because it was folded.
+        self.entries: dict[tuple[int, int], EntryRow | None] = {}
         # Keys without a dormant change: holder, key, last change, and the count of flips then.
         self.without_dormant: set[tuple[int, str, int, int]] = set()
-        self._count = 0
 
-    def count(self, entries: int) -> None:
-        """Count entries that are added; if they become too many, forget the others."""
-        self._count += entries
-        if self._count > KEPT_ENTRIES:
-            self.revisions.clear()
-            self.taken.clear()
-            self.single.clear()
-            self._count = entries
+    def add(self, subject: int, number: int, entry: EntryRow | None) -> None:
+        """Keep an entry; if they become too many, forget the others."""
+        if len(self.entries) >= KEPT_ENTRIES:
+            self.entries.clear()
+        self.entries[subject, number] = entry

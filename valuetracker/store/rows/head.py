@@ -18,16 +18,13 @@ class Head(Row, table="head"):
     revision: int
     # The oldest revision that can still be read.
     oldest: int
-    last_entry: int = 0
+    # The revision at which values were adopted; 0 if none were, or they are folded.
+    adopted: int = 0
     number: int = 0
     ordinal: int = 0
-    # Rows of characters, instances and chats, also of deleted ones.
-    subjects: int = 0
-    # Counts of rows that are not deleted.
+    # Counts of what is not deleted.
     characters: int = 0
     instances: int = 0
-    chats: int = 0
-    aliases: int = 0
     keys: int = 0
     checksum: int = 0
     # The identity of the database, so that pages of another one are noticed.
@@ -35,9 +32,8 @@ class Head(Row, table="head"):
 
     def _sum(self) -> int:
         return crc32(
-            f"{self.identity}\0{self.revision}\0{self.oldest}\0{self.last_entry}\0{self.number}\0"
-            f"{self.ordinal}\0{self.subjects}\0{self.characters}\0{self.instances}\0"
-            f"{self.chats}\0{self.aliases}\0{self.keys}".encode()
+            f"{self.identity}\0{self.revision}\0{self.oldest}\0{self.adopted}\0{self.number}\0"
+            f"{self.ordinal}\0{self.characters}\0{self.instances}\0{self.keys}".encode()
         )
 
     @property
@@ -51,13 +47,9 @@ class Head(Row, table="head"):
         return f"{self.revision}-{self.oldest}" if self.oldest else self.revision
 
     def next_number(self) -> int:
+        """Return the number of a new character, instance, space, chat or place."""
         self.number += 1
         return self.number
-
-    def next_subject(self) -> int:
-        """Return the number of a new character, instance, space or chat."""
-        self.subjects += 1
-        return self.next_number()
 
     def next_ordinal(self) -> int:
         self.ordinal += 1

@@ -1,9 +1,10 @@
 """
 The rows of holders and of their values: the tables `instances` and `data`.
 
-A holder is what holds values: an instance, or one of the three spaces of a chat. It keeps
-the number of its values and the exclusive or of their checksums, so a missing value is
-noticed as well as a wrong one, and a checkpoint costs the same for ten values as for a million.
+A holder is what holds values: an instance, or one of the three spaces of a chat. Its account
+(its revision, the number of its values, the exclusive or of their checksums) changes with every
+value. So `data` keeps it, as the row of the empty key, on the page where the values are: a write
+of a value writes no other page. A checkpoint costs the same for ten values as for a million.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.records import Instance
+from valuetracker.store.rows.numbers import revision_of
 from valuetracker.store.rows.row import Row, arrays, insert, names, select, select_numbered, update
 
 
@@ -38,32 +40,38 @@ class HolderRow(Row, table="instances"):
     deleted: int = 0
     # The oldest revision at which it can still be read.
     readable_from: int = 0
-    # The revision of the last change of the instance itself, not of its values.
-    shape_revision: int = 0
-    changes_since_keyframe: int = 0
+    # The entry of the last change of the instance itself, not of its values.
+    shape_entry: int = 0
+    checksum: int = 0
+    # The account: the revision of its last change, values included, its last entry, the number
+    # of changes since its last keyframe, the number of its values, and their digest.
     revision: int = 0
     last_entry: int = 0
-    # The last entry it has taken over from the parent of its chat.
-    last_taken: int = 0
+    changes_since_keyframe: int = 0
     keys: int = 0
-    # How many rows of keys there are, also of removed ones.
-    key_rows: int = 0
     digest: int = 0
-    checksum: int = 0
 
-    def verify_values(self, rows: list[DataRow]) -> None:
-        """Raise unless these are all of its values, and no others."""
-        digest = 0
-        for row in rows:
-            digest ^= row.content
-        if len(rows) != self.keys or digest != self.digest:
+    @classmethod
+    def of(cls, columns: tuple[Any, ...]) -> HolderRow:
+        """Return a holder from its columns and those of its account, both verified."""
+        holder = cls(*columns[:WIDTH]).verify()
+        if columns[WIDTH] is None:
             raise DatabaseDamaged()
+        account = DataRow(*columns[WIDTH:]).verify()
+        holder.last_entry = account.entry
+        if account.value is None:
+            raise DatabaseDamaged()
+        holder.revision, holder.changes_since_keyframe, holder.keys, holder.digest = map(
+            int, account.value.split()
+        )
+        return holder
 
-    def verify_rows(self, rows: list[DataRow]) -> None:
-        """Raise unless these are the rows of all keys it has or had."""
-        if len(rows) != self.key_rows:
-            raise DatabaseDamaged()
-        self.verify_values([row for row in rows if row.value is not None])
+    def account(self) -> DataRow:
+        """Return its account as a row of `data`, sealed."""
+        text = f"{self.revision} {self.changes_since_keyframe} {self.keys} {self.digest}"
+        account = DataRow(self.number, "", text, 0, self.last_entry, 0, 0)
+        account.seal()
+        return account
 
     def shape(self) -> Shape:
         """Return what the log keeps of it: its chat by number, because ids of chats change."""
@@ -100,61 +108,39 @@ def instance_record(shape: Shape, chat_id: str | None) -> Instance:
     return record
 
 
-SELECT_HOLDER = select(HolderRow, "WHERE id = :id AND space = :space")
-SELECT_HOLDER_BY_NUMBER = select(HolderRow, "WHERE number = :number")
-SELECT_HOLDERS_NUMBERED = select_numbered(HolderRow)
-SELECT_HOLDERS_OF_CHAT = select(HolderRow, "WHERE chat = :chat AND deleted = 0 ORDER BY ordinal")
-SELECT_INSTANCES = select(HolderRow, "WHERE space = 'instance' AND deleted = 0 ORDER BY ordinal")
-SELECT_INSTANCES_OF_CHARACTER = select(
-    HolderRow, "WHERE character_id = :character_id AND deleted = 0 ORDER BY ordinal"
-)
-# `ids` is a JSON array: a whole group of writes asks at once.
-SELECT_INSTANCES_BY_ID = select(
-    HolderRow,
-    "WHERE id IN (SELECT value FROM json_each(:ids)) AND space = 'instance'",
-    postgres="WHERE id IN (SELECT json_array_elements_text(CAST(:ids AS json)))"
-    " AND space = 'instance'",
-)
-SELECT_MEMBERS = Statement(
-    f"""
-    SELECT {names(HolderRow.columns, "instances")}
-    FROM {{schema}}.members JOIN {{schema}}.instances ON instances.number = members.holder
-    WHERE parent = :parent
-    """
-)
-INSERT_HOLDER = insert(HolderRow)
-UPDATE_HOLDER = update(HolderRow, "number", besides=("space", "id"))
-# Most updates only follow a change of values. Naming the indexed columns in those would write
-# the indexes again, too.
-TOUCH_HOLDER = update(
-    HolderRow,
-    "number",
-    *("changes_since_keyframe", "revision", "last_entry", "keys", "key_rows", "digest", "checksum"),
-)
-
-
 @dataclass(slots=True)
 class DataRow(Row, table="data"):
-    """A key that a holder has, or had: then `value` is None."""
+    """A key that a holder has, or had: then `value` is None. The empty key is the account."""
 
     holder: int
     key: str
     # Canonical JSON text.
     value: str | None
     ordinal: int
-    # The revision of its last change that took effect, and of its last change at all.
-    revision: int
-    last_change: int
+    # The entry of its last change that took effect; 0 if there is none.
+    entry: int
+    # The entry of its last change, if that took no effect; else 0.
+    dormant_entry: int
     # 1 if the chain of a chat decides over some change of it.
     anchored: int
     checksum: int = 0
     # The checksum of holder, key and value alone; known once the row is sealed or verified.
     content: int = 0
 
+    @property
+    def revision(self) -> int:
+        """Return the revision of its last change that took effect."""
+        return revision_of(self.entry)
+
+    @property
+    def last_change(self) -> int:
+        """Return the entry of its last change."""
+        return self.dormant_entry or self.entry
+
     def _sum(self) -> int:
         self.content = content_sum(self.holder, self.key, self.value)
         return self.content ^ history_sum(
-            self.ordinal, self.revision, self.last_change, self.anchored
+            self.ordinal, self.entry, self.dormant_entry, self.anchored
         )
 
 
@@ -163,13 +149,8 @@ def content_sum(holder: int, key: str, value: str | None) -> int:
     return crc32(f"{holder}\0{key}\0{value}".encode())
 
 
-def digest_part(holder: int, key: str, after: str | None) -> int:
-    """Return what a value, or as the empty key a holder itself, adds to a keyframe's digest."""
-    return content_sum(holder, key, after) if after is not None else 0
-
-
-def history_sum(ordinal: int, revision: int, last_change: int, anchored: int) -> int:
-    return crc32(f"{ordinal}.{revision}.{last_change}.{anchored}".encode())
+def history_sum(ordinal: int, entry: int, dormant_entry: int, anchored: int) -> int:
+    return crc32(f"{ordinal}.{entry}.{dormant_entry}.{anchored}".encode())
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:
@@ -177,7 +158,41 @@ def values_record(rows: list[DataRow]) -> dict[str, Any]:
     return {row.key: orjson.Fragment(row.value) for row in rows if row.value is not None}
 
 
-# PostgreSQL indexes keys by their hash, because it refuses long keys in an index.
+WIDTH = len(HolderRow.columns)
+
+
+def select_holders(condition: str, postgres: str | None = None) -> Statement:
+    """Select holders with their accounts; the condition goes on after FROM."""
+    text = (
+        f"SELECT {names(HolderRow.columns, 'instances')}, {names(DataRow.columns, 'account')}"
+        " FROM {schema}.instances LEFT JOIN {schema}.data AS account"
+        " ON account.holder = instances.number AND account.key = ''"
+    )
+    # PostgreSQL indexes keys by their hash, because it refuses long keys in an index.
+    for_postgres = f"{text} AND md5(account.key) = md5('')"
+    return Statement(f"{text} {condition}", f"{for_postgres} {postgres or condition}")
+
+
+SELECT_HOLDER = select_holders("WHERE instances.id = :id AND space = :space")
+SELECT_HOLDER_BY_NUMBER = select_holders("WHERE number = :number")
+SELECT_HOLDERS_OF_CHAT = select_holders("WHERE chat = :chat AND deleted = 0")
+SELECT_INSTANCES_OF_CHARACTER = select_holders("WHERE character_id = :character_id AND deleted = 0")
+# `ids` is a JSON array: a whole group of writes asks at once.
+SELECT_INSTANCES_BY_ID = select_holders(
+    "WHERE instances.id IN (SELECT value FROM json_each(:ids)) AND space = 'instance'",
+    postgres="WHERE instances.id IN (SELECT json_array_elements_text(CAST(:ids AS json)))"
+    " AND space = 'instance'",
+)
+SELECT_MEMBERS = select_holders(
+    "WHERE number IN (SELECT members.holder FROM {schema}.members WHERE parent = :parent)"
+)
+# Without accounts: a list of all instances shows none of theirs, nor does a name.
+SELECT_HOLDERS_NUMBERED = select_numbered(HolderRow)
+SELECT_INSTANCES = select(HolderRow, "WHERE space = 'instance' AND deleted = 0 ORDER BY ordinal")
+INSERT_HOLDER = insert(HolderRow)
+UPDATE_HOLDER = update(HolderRow, "number", besides=("space", "id"))
+
+
 SELECT_VALUE = select(
     DataRow,
     "WHERE holder = :holder AND key = :key",
@@ -199,8 +214,10 @@ SELECT_VALUES_BY_PAIR = Statement(
     """,
 )
 # Also rows of removed keys; the caller sorts, because it may show none.
-SELECT_ROWS_OF_HOLDER = select(DataRow, "WHERE holder = :holder")
-SELECT_VALUES = select(DataRow, "WHERE holder = :holder AND value IS NOT NULL ORDER BY ordinal")
+SELECT_ROWS_OF_HOLDER = select(DataRow, "WHERE holder = :holder AND key <> ''")
+SELECT_VALUES = select(
+    DataRow, "WHERE holder = :holder AND key <> '' AND value IS NOT NULL ORDER BY ordinal"
+)
 _VALUES_OF_HOLDERS = f"""
     SELECT {names(DataRow.columns, "data")}
     FROM {{schema}}.instances JOIN {{schema}}.data ON data.holder = instances.number
@@ -208,18 +225,19 @@ _VALUES_OF_HOLDERS = f"""
 SELECT_VALUES_OF_CHARACTER = Statement(
     f"""
     {_VALUES_OF_HOLDERS}
-    WHERE character_id = :parent AND deleted = 0 AND value IS NOT NULL
+    WHERE character_id = :parent AND deleted = 0 AND key <> '' AND value IS NOT NULL
     ORDER BY instances.ordinal, data.ordinal
     """
 )
 SELECT_VALUES_OF_CHAT = Statement(
     f"""
     {_VALUES_OF_HOLDERS}
-    WHERE chat = :parent AND deleted = 0 AND value IS NOT NULL ORDER BY data.ordinal
+    WHERE chat = :parent AND deleted = 0 AND key <> '' AND value IS NOT NULL
+    ORDER BY data.ordinal
     """
 )
 INSERT_VALUE = insert(DataRow)
-_CHANGED = ("value", "ordinal", "revision", "last_change", "anchored", "checksum")
+_CHANGED = ("value", "ordinal", "entry", "dormant_entry", "anchored", "checksum")
 UPDATE_VALUE = Statement(
     f"""
     UPDATE {{schema}}.data SET {", ".join(f"{name} = :{name}" for name in _CHANGED)}
@@ -231,3 +249,35 @@ UPDATE_VALUE = Statement(
     WHERE data.holder = new.holder AND md5(data.key) = md5(new.key) AND data.key = new.key
     """,
 )
+
+
+# A file of the original plugin is adopted as one revision. Its values stand in `data` only: the
+# log names the keys. When a key is changed for the first time, its adopted value moves to the
+# table `adopted`. So an adopted file does not hold every value twice, and what was adopted can
+# still be read at that revision.
+
+
+@dataclass(slots=True)
+class AdoptedRow(Row, table="adopted"):
+    """An adopted value that has been replaced since."""
+
+    holder: int
+    key: str
+    value: str
+    checksum: int = 0
+
+
+INSERT_ADOPTED = insert(AdoptedRow)
+SELECT_ADOPTED = select(AdoptedRow, "WHERE holder = :holder")
+DELETE_ADOPTED = Statement("DELETE FROM {schema}.adopted")
+SELECT_UNCHANGED = select(
+    DataRow, "WHERE holder = :holder AND entry = :entry AND key <> '' AND value IS NOT NULL"
+)
+
+
+def adopted_row(row: DataRow) -> AdoptedRow:
+    """Return the row that keeps the value of an adopted key that is about to change."""
+    assert row.value is not None
+    adopted = AdoptedRow(row.holder, row.key, row.value)
+    adopted.seal()
+    return adopted

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.records import Operation
+from valuetracker.records import Operation, time_text
 from valuetracker.store.rows.row import Row, insert, select
 
 ACTIVE = ("pending", "in_progress", "retrying")
@@ -54,20 +53,10 @@ class OperationRow(Row, table="operations"):
             "data": orjson.Fragment(self.data),
             "priority": self.priority,
             "claim": self.claim,
-            "leaseUntil": _time_of(self.lease) if self.lease is not None else None,
+            "leaseUntil": time_text(self.lease) if self.lease is not None else None,
             "createdAt": self.created_at,
             "updatedAt": self.updated_at,
         }
-
-
-def _time_of(milliseconds: int) -> str:
-    seconds, rest = divmod(milliseconds, 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
-
-
-def milliseconds() -> int:
-    """Return the wall clock's time, since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 SELECT_OPERATIONS = select(OperationRow, "WHERE chat = :chat ORDER BY number")

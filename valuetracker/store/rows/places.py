@@ -27,19 +27,12 @@ class PlaceRow(Row, table="places"):
     position: int | None
     # The revision of the first change anchored to it; 0 if there is none.
     first_written: int = 0
-    # How many entries are anchored to it, and the revision of its last flip.
-    entries: int = 0
-    last_flip: int = 0
     hash: str | None = None
     checksum: int = 0
-    # The revision of the flip before the last; set when the last is made.
-    flip_before_last: int = 0
 
     def flip(self, revision: int) -> FlipRow:
         """Return the row that says where it stands from this revision on."""
-        if self.last_flip != revision:
-            self.flip_before_last, self.last_flip = self.last_flip, revision
-        flip = FlipRow(self.place, revision, self.position, self.flip_before_last)
+        flip = FlipRow(self.place, revision, self.position)
         flip.seal()
         return flip
 
@@ -53,27 +46,40 @@ SELECT_PLACE = select(
 )
 SELECT_PLACES_NUMBERED = select_numbered(PlaceRow, "place")
 INSERT_PLACE = insert(PlaceRow)
-UPDATE_PLACE = update(
-    PlaceRow, "place", "position", "first_written", "entries", "last_flip", "hash", "checksum"
-)
+UPDATE_PLACE = update(PlaceRow, "place", "position", "first_written", "hash", "checksum")
 
 
 @dataclass(slots=True)
 class FlipRow(Row, table="flips"):
-    """The position of a place from a revision on, and the revision of the flip before."""
+    """The position of a place from a revision on."""
 
     place: int
     revision: int
     position: int | None
-    prev_of_place: int = 0
     checksum: int = 0
 
 
-SELECT_FLIPS = select_numbered(FlipRow, "place")
+_NUMBERED = "place IN (SELECT value FROM json_each(:numbers))"
+_NUMBERED_ON_POSTGRES = (
+    "place IN (SELECT CAST(value AS bigint)"
+    " FROM json_array_elements_text(CAST(:numbers AS json)) AS value)"
+)
+_IS_LAST = """
+    AND revision = (
+        SELECT max(last.revision) FROM {schema}.flips AS last
+        WHERE last.place = flip.place AND last.revision <= :revision
+    )
+"""
+# The last flip of each place up to a revision.
+SELECT_FLIPS = select(
+    FlipRow,
+    f"AS flip WHERE {_NUMBERED} {_IS_LAST}",
+    postgres=f"AS flip WHERE {_NUMBERED_ON_POSTGRES} {_IS_LAST}",
+)
 INSERT_FLIP = insert(
     FlipRow,
     "ON CONFLICT (place, revision) DO UPDATE SET position = excluded.position,"
-    " prev_of_place = excluded.prev_of_place, checksum = excluded.checksum",
+    " checksum = excluded.checksum",
 )
 
 

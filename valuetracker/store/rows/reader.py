@@ -16,18 +16,14 @@ import orjson
 from valuetracker.engine import Row, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.rows import absence, characters, chats, holders, places
-from valuetracker.store.rows.characters import CharacterRow, member_sum
+from valuetracker.store.rows import characters, chats, holders, places
+from valuetracker.store.rows.characters import CharacterRow, MemberRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import ReadEntries
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.places import Chain, PlaceRow
 from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
-from valuetracker.store.rows.spaces import SPACES
-
-# Of how many holders it is remembered that their rows are whole.
-MOST_WHOLE = 100_000
 
 
 class RowReader:
@@ -47,10 +43,6 @@ class RowReader:
 
     async def settle(self) -> None:
         """Write what is pending, so that statements find it."""
-
-    def is_final(self, revision: int) -> bool:
-        """True if nothing will be added to a revision."""
-        return True
 
     @property
     def read_entries(self) -> ReadEntries:
@@ -78,8 +70,6 @@ class RowReader:
         if character_id not in rows:
             row = await self._transaction.fetch_one(characters.SELECT_CHARACTER, id=character_id)
             found = CharacterRow(*row).verify_as(id=character_id) if row else None
-            if found is None:
-                await self._confirm_absence(absence.SCAN_FOR_CHARACTER, character_id)
             self.cache.characters.loaded(character_id, found)
             self.cache.weight += ROW_BYTES
         return rows[character_id]
@@ -90,13 +80,8 @@ class RowReader:
 
     async def list_characters(self) -> list[CharacterRow]:
         """Return all characters in the order in which they were created."""
-        rows = [
-            CharacterRow(*row).verify()
-            for row in await self.fetch_all(characters.SELECT_CHARACTERS)
-        ]
-        if len(rows) != (await self.load_head()).characters:
-            raise DatabaseDamaged()
-        return rows
+        rows = await self.fetch_all(characters.SELECT_CHARACTERS)
+        return [CharacterRow(*row).verify() for row in rows]
 
     # Holders
 
@@ -105,9 +90,7 @@ class RowReader:
         rows = self.cache.holders.rows
         if (space, id) not in rows:
             row = await self._transaction.fetch_one(holders.SELECT_HOLDER, space=space, id=id)
-            holder = HolderRow(*row).verify_as(space=space, id=id) if row else None
-            if holder is None:
-                await self._confirm_absence(absence.SCAN_FOR_INSTANCE, id)
+            holder = HolderRow.of(row).verify_as(space=space, id=id) if row else None
             self.cache.keep_holder((space, id), holder)
         return rows[space, id]
 
@@ -120,12 +103,7 @@ class RowReader:
 
     async def find_space(self, chat: ChatRow, space: str) -> HolderRow | None:
         """Return a space of a chat; None if nothing was ever written to it."""
-        if not chat.has_space(space):
-            return None
-        holder = await self.find_holder(space, str(chat.number))
-        if holder is None:
-            raise DatabaseDamaged()
-        return holder
+        return await self.find_holder(space, str(chat.number))
 
     async def get_holder(self, number: int) -> HolderRow:
         id = self.cache.holder_ids.get(number)
@@ -136,53 +114,40 @@ class RowReader:
         row = await self._transaction.fetch_one(holders.SELECT_HOLDER_BY_NUMBER, number=number)
         if row is None:
             raise DatabaseDamaged()
-        holder = HolderRow(*row).verify()
+        holder = HolderRow.of(row)
         self.cache.keep_holder((holder.space, holder.id), holder)
         return holder
 
     async def list_instances(self) -> list[HolderRow]:
-        """Return all instances in the order in which they were created."""
-        rows = [HolderRow(*row).verify() for row in await self.fetch_all(holders.SELECT_INSTANCES)]
-        if len(rows) != (await self.load_head()).instances:
-            raise DatabaseDamaged()
-        return rows
+        """Return all instances, without accounts, in the order in which they were created."""
+        rows = await self.fetch_all(holders.SELECT_INSTANCES)
+        return [HolderRow(*row).verify() for row in rows]
 
     async def list_instances_of(self, character_id: str) -> list[HolderRow]:
         """Return the instances of a character in the order in which they were created."""
         await self._load_holders(holders.SELECT_INSTANCES_OF_CHARACTER, character_id=character_id)
-        found = self._present_holders(lambda row: row.character_id == character_id)
-        character = await self.find_character(character_id)
-        if character is not None and len(found) != character.instances:
-            raise DatabaseDamaged()
-        return found
+        return self._present_holders(lambda row: row.character_id == character_id)
 
     async def list_holders_of_chat(self, chat: ChatRow) -> list[HolderRow]:
         """Return the spaces and instances of a chat in the order in which they were created."""
         await self._load_holders(holders.SELECT_HOLDERS_OF_CHAT, chat=chat.number)
-        found = self._present_holders(lambda row: row.chat == chat.number)
-        spaces = sum(1 << SPACES.index(row.space) for row in found if row.space in SPACES)
-        instances = sum(1 for row in found if row.space == "instance")
-        if (spaces, instances) != (chat.spaces, chat.instances):
-            raise DatabaseDamaged()
-        return found
+        return self._present_holders(lambda row: row.chat == chat.number)
 
     async def list_members(self, parent: CharacterRow | ChatRow) -> list[HolderRow]:
         """Return the instances a character or a chat ever had."""
         rows = await self.fetch_all(holders.SELECT_MEMBERS, parent=parent.number)
-        members = [HolderRow(*row).verify() for row in rows]
-        verify_members(parent, (member.number for member in members))
-        return members
+        return [HolderRow.of(row) for row in rows]
 
     async def has_member(self, parent: CharacterRow | ChatRow, holder: HolderRow) -> bool:
         """Return True if an instance ever belonged to a character or a chat."""
         row = await self._transaction.fetch_one(
             characters.SELECT_MEMBER, parent=parent.number, holder=holder.number
         )
-        return row is not None
+        return row is not None and bool(MemberRow(*row).verify())
 
     async def _load_holders(self, statement: Statement, **parameters: Any) -> None:
         for row in await self._transaction.fetch_all(statement, **parameters):
-            stored = HolderRow(*row).verify()
+            stored = HolderRow.of(row)
             if (stored.space, stored.id) not in self.cache.holders.rows:
                 self.cache.keep_holder((stored.space, stored.id), stored)
 
@@ -207,20 +172,8 @@ class RowReader:
             holders.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(missing).decode()
         )
         for row in rows:
-            holder = HolderRow(*row).verify()
+            holder = HolderRow.of(row)
             self.cache.keep_holder((holder.space, holder.id), holder)
-        if len(rows) < len(missing):
-            await self._confirm_absence(absence.SCAN_FOR_INSTANCE, missing[0])
-
-    async def _confirm_absence(self, scan: Statement, id: str) -> None:
-        """
-        Confirm that a miss is genuine and not a damaged index.
-
-        An index that has lost a row makes it vanish without a trace; the table still has it.
-        """
-        row = await self._transaction.fetch_one(scan, id=id)
-        if row != (0, (await self.load_head()).subjects):
-            raise DatabaseDamaged()
 
     # Values
 
@@ -237,36 +190,11 @@ class RowReader:
             rows = await self._transaction.fetch_all(
                 holders.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(missing).decode()
             )
-        wanted, found = set(missing), set()
         for holder, key in missing:
             cache.values_of(holder).rows[key] = None
         for row in rows:
-            stored = DataRow(*row).verify()
-            if (stored.holder, stored.key) not in wanted:
-                raise DatabaseDamaged()
-            cache.keep_value(stored)
-            found.add((stored.holder, stored.key))
+            cache.keep_value(DataRow(*row).verify())
         cache.weight += ROW_BYTES * len(missing)
-        for number in {holder for holder, _ in wanted - found} - cache.whole_holders:
-            await self._confirm_rows(await self.get_holder(number))
-
-    async def _confirm_rows(self, holder: HolderRow) -> None:
-        """Confirm that the database has all rows of a holder, so that a miss is genuine."""
-        if holder.key_rows:
-            rows = {row.key: row for row in await self._stored_rows(holder)}
-            known = self.cache.values_of(holder.number).rows
-            # As they are by now: some may have been changed and not written yet.
-            rows |= {key: row for key, row in known.items() if row is not None}
-            holder.verify_rows(list(rows.values()))
-        if len(self.cache.whole_holders) >= MOST_WHOLE:
-            self.cache.whole_holders.clear()
-        self.cache.whole_holders.add(holder.number)
-
-    async def _stored_rows(self, holder: HolderRow) -> list[DataRow]:
-        rows = await self._transaction.fetch_all(
-            holders.SELECT_ROWS_OF_HOLDER, holder=holder.number
-        )
-        return [DataRow(*row).verify() for row in rows]
 
     async def load_rows(self, holder: HolderRow, keys: list[str]) -> dict[str, DataRow | None]:
         """Return the rows of these keys, by key, among others; a row may be without value."""
@@ -282,12 +210,14 @@ class RowReader:
         """Return the rows of all keys a holder has or had, in the order of their creation."""
         table = self.cache.values_of(holder.number)
         if holder.number not in self.cache.complete_holders:
-            for stored in await self._stored_rows(holder):
+            for row in await self._transaction.fetch_all(
+                holders.SELECT_ROWS_OF_HOLDER, holder=holder.number
+            ):
+                stored = DataRow(*row).verify()
                 if stored.key not in table.rows:
                     self.cache.keep_value(stored)
                     self.cache.weight += ROW_BYTES
             self.cache.complete_holders.add(holder.number)
-            holder.verify_rows([row for row in table.rows.values() if row is not None])
         # Removed ones have no ordinal: they come first, by their keys.
         return sorted(
             (row for row in table.rows.values() if row is not None),
@@ -299,9 +229,7 @@ class RowReader:
         if holder.number in self.cache.values:
             return [row for row in await self.list_rows(holder) if row.value is not None]
         found = await self._transaction.fetch_all(holders.SELECT_VALUES, holder=holder.number)
-        rows = [DataRow(*row).verify() for row in found]
-        holder.verify_values(rows)
-        return rows
+        return [DataRow(*row).verify() for row in found]
 
     async def list_values_of(
         self, owners: Sequence[HolderRow], statement: Statement, parent: int | str
@@ -310,11 +238,7 @@ class RowReader:
         values: dict[int, list[DataRow]] = {owner.number: [] for owner in owners}
         for row in await self.fetch_all(statement, parent=parent):
             value = DataRow(*row).verify()
-            if value.holder not in values:
-                raise DatabaseDamaged()
             values[value.holder].append(value)
-        for owner in owners:
-            owner.verify_values(values[owner.number])
         return values
 
     # Chats
@@ -329,24 +253,12 @@ class RowReader:
                 alias = await self._transaction.fetch_one(chats.SELECT_ALIAS, id=chat_id)
                 if alias is not None:
                     chat = await self.get_chat(AliasRow(*alias).verify_as(id=chat_id).chat)
-                else:
-                    await self._confirm_absence(absence.SCAN_FOR_CHAT, chat_id)
-                    await self._verify_aliases()
             if chat is not None and chat.number not in cache.chats.rows:
                 cache.chats.loaded(chat.number, chat)
             cache.chat_numbers[chat_id] = chat.number if chat is not None else None
             cache.weight += ROW_BYTES
         number = cache.chat_numbers[chat_id]
         return cache.chats.rows[number] if number is not None else None
-
-    async def _verify_aliases(self) -> None:
-        # Its id is all that finds an alias: had that changed, a row would be wrong.
-        head = await self.load_head()
-        if head.aliases and not self.cache.names_are_whole:
-            rows = await self._transaction.fetch_all(chats.SELECT_ALIASES)
-            verified = [AliasRow(*row).verify() for row in rows]
-            if len(verified) + len(self.cache.aliases) != head.aliases:
-                raise DatabaseDamaged()
 
     async def find_chat(self, chat_id: str) -> ChatRow | None:
         """Return the chat of this id, or of this former id."""
@@ -370,10 +282,7 @@ class RowReader:
 
     async def list_chats(self) -> list[ChatRow]:
         """Return all chats, also archived ones, in the order in which they were created."""
-        rows = [ChatRow(*row).verify() for row in await self.fetch_all(chats.SELECT_CHATS)]
-        if len(rows) != (await self.load_head()).chats:
-            raise DatabaseDamaged()
-        return rows
+        return [ChatRow(*row).verify() for row in await self.fetch_all(chats.SELECT_CHATS)]
 
     # Places
 
@@ -384,9 +293,6 @@ class RowReader:
         if chain is None:
             found = await self._transaction.fetch_all(places.SELECT_PLACES, chat=chat)
             registered = [PlaceRow(*row).verify() for row in found]
-            numbers = {place.place for place in registered}
-            if len(numbers) != (await self.get_chat(chat)).places:
-                raise DatabaseDamaged()
             for place in registered:
                 cache.places.loaded(place.place, place)
             chain = cache.chains[chat] = Chain(chat, registered)
@@ -427,12 +333,3 @@ class RowReader:
         self.cache.places.loaded(place.place, place)
         if not place.chat:
             self.cache.lone_places[place.message_id, place.swipe] = place
-
-
-def verify_members(parent: CharacterRow | ChatRow, holders: Iterable[int]) -> None:
-    """Raise unless these are all instances the character or chat ever had."""
-    found = 0
-    for holder in holders:
-        found ^= member_sum(holder)
-    if found != parent.members:
-        raise DatabaseDamaged()

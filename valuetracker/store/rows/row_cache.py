@@ -31,11 +31,12 @@ from valuetracker.store.rows.chats import (
 )
 from valuetracker.store.rows.head import UPDATE_HEAD, Head
 from valuetracker.store.rows.holders import (
+    INSERT_ADOPTED,
     INSERT_HOLDER,
     INSERT_VALUE,
-    TOUCH_HOLDER,
     UPDATE_HOLDER,
     UPDATE_VALUE,
+    AdoptedRow,
     DataRow,
     HolderRow,
 )
@@ -62,10 +63,6 @@ class RowCache:
     """Rows by name and by number."""
 
     def __init__(self) -> None:
-        # Since the database was opened: whether the indexes by name were found to be whole, and
-        # the holders whose rows were.
-        self.names_are_whole = False
-        self.whole_holders: set[int] = set()
         # How often places have moved.
         self.flip_count = 0
         self.forget()
@@ -80,7 +77,8 @@ class RowCache:
         self._touched_values: dict[int, CachedTable[str, DataRow]] = {}
         # Holders all of whose rows are here.
         self.complete_holders: set[int] = set()
-        # Holders and chats of which more must be written than follows a change of values.
+        # Holders and chats of which more must be written than follows a change of values: of
+        # other holders only the account is written.
         self.restructured: set[int] = set()
         self.chats: CachedTable[int, ChatRow] = CachedTable()
         self.chat_numbers: dict[str, int | None] = {}
@@ -90,6 +88,7 @@ class RowCache:
         self.flips: dict[tuple[int, int], FlipRow] = {}
         self.members: dict[tuple[int, int], MemberRow] = {}
         self.aliases: list[AliasRow] = []
+        self.adopted: list[AdoptedRow] = []
         self.weight = 0
 
     def begin(self, head: Head) -> None:
@@ -168,6 +167,9 @@ class RowCache:
         self.chats.drain(chats)
         places: Pending[PlaceRow] = Pending()
         self.places.drain(places)
+        values.updated += [holder.account() for holder in holders.updated]
+        values.inserted += [holder.account() for holder in holders.inserted]
+        holders.updated = self._restructured(holders.updated, True)
         for pending in (holders, characters, chats, places):
             for row in (*pending.inserted, *pending.updated):
                 row.seal()
@@ -175,8 +177,7 @@ class RowCache:
         steps: tuple[tuple[Any, list[Any]], ...] = (
             (UPDATE_VALUE, values.updated),
             (INSERT_VALUE, values.inserted),
-            (UPDATE_HOLDER, self._restructured(holders.updated, True)),
-            (TOUCH_HOLDER, self._restructured(holders.updated, False)),
+            (UPDATE_HOLDER, holders.updated),
             (INSERT_HOLDER, holders.inserted),
             (INSERT_MEMBER, list(self.members.values())),
             (UPDATE_CHARACTER, characters.updated),
@@ -185,6 +186,7 @@ class RowCache:
             (TOUCH_CHAT, self._restructured(chats.updated, False)),
             (INSERT_CHAT, chats.inserted),
             (INSERT_ALIAS, self.aliases),
+            (INSERT_ADOPTED, self.adopted),
             (UPDATE_PLACE, places.updated),
             (INSERT_PLACE, places.inserted),
             (INSERT_FLIP, list(self.flips.values())),
@@ -194,7 +196,7 @@ class RowCache:
             if rows:
                 await transaction.execute_many(statement, rows)
         self.restructured.clear()
-        self.members, self.aliases = {}, []
+        self.members, self.aliases, self.adopted = {}, [], []
         self.flips.clear()
 
     def _restructured(self, rows: list[Any], wanted: bool) -> list[Any]:

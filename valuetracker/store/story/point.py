@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from valuetracker.errors import DatabaseDamaged, MessageNotFound
+from valuetracker.errors import MessageNotFound
 from valuetracker.store.log.state_at import Moment
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow
@@ -120,21 +120,7 @@ async def positions_at(
     tx: RowReader, places: Iterable[PlaceRow], revision: int
 ) -> dict[int, int | None]:
     """Return the positions of places at a revision; places registered later are left out."""
-    latest = {place.place: place.last_flip for place in places}
-    rows = await tx.fetch_all(SELECT_FLIPS, numbers=orjson.dumps(list(latest)).decode())
-    flips = {(row[0], row[1]): FlipRow(*row).verify() for row in rows}
-    positions: dict[int, int | None] = {}
-    for place, moved in latest.items():
-        # Each names the one before it, and the place the last.
-        while moved > revision:
-            moved = _flip(flips, place, moved).prev_of_place
-        if moved:
-            positions[place] = _flip(flips, place, moved).position
-    return positions
-
-
-def _flip(flips: dict[tuple[int, int], FlipRow], place: int, revision: int) -> FlipRow:
-    flip = flips.get((place, revision))
-    if flip is None:
-        raise DatabaseDamaged()
-    return flip
+    numbers = orjson.dumps([place.place for place in places]).decode()
+    rows = await tx.fetch_all(SELECT_FLIPS, numbers=numbers, revision=revision)
+    flips = [FlipRow(*row).verify() for row in rows]
+    return {flip.place: flip.position for flip in flips}

@@ -7,14 +7,12 @@ keys that have a change at a place that flips are recomputed. Nothing here write
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
-from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.log.links import find_anchors
+from valuetracker.store.log.lists import find_anchors
 from valuetracker.store.log.replay import Conflict, Replay
 from valuetracker.store.rows.entries import TAKEN, EntryRow, select_entries
 from valuetracker.store.rows.holders import DataRow, HolderRow
@@ -42,7 +40,7 @@ class FlippedValue:
     key: str
     before: str | None
     after: str | None
-    # The revision of the newest source of the key.
+    # The entry of the newest source of the key.
     newest: int
 
 
@@ -104,14 +102,11 @@ async def preview_flips(
 
 
 async def _entries_at(tx: RowReader, places: list[PlaceRow]) -> list[EntryRow]:
-    """Return all entries that are anchored to these places, as many as they say there are."""
+    """Return all entries that are anchored to these places."""
     numbers = orjson.dumps([place.place for place in places]).decode()
     taken = await tx.fetch_all(SELECT_TAKEN_AT, places=numbers)
     rows = [*taken, *await tx.fetch_all(SELECT_ENTRIES_AT, places=numbers)]
     entries = {(row[1], row[0]): EntryRow(*row).verify() for row in rows}
-    found = Counter(entry.place for entry in entries.values())
-    if any(found[place.place] != place.entries for place in places):
-        raise DatabaseDamaged()
     await find_anchors(tx, entries.values())
     return list(entries.values())
 

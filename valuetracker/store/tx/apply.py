@@ -52,7 +52,7 @@ class Applier:
         self._subjects = ApplySubjects(reader, self.log, touched)
         self._places = ApplyPlaces(reader, self.log, touched)
 
-    def begin(self, context: Context, now: str) -> None:
+    def begin(self, context: Context, now: int) -> None:
         """Begin a request."""
         self.log.begin(context, now)
         self.values.live, self.values.logged = True, False
@@ -95,7 +95,7 @@ class Applier:
             case AddSpace():
                 self._subjects.add_space(change)
             case AddAlias():
-                self._subjects.add_alias(change, head)
+                self._subjects.add_alias(change)
             case AddPlace():
                 await self._places.add(change, head)
             case MovePlace():
@@ -109,7 +109,8 @@ class Applier:
             case UpdateHead():
                 head.revision = max(head.revision, change.revision or 0)
                 head.oldest = change.oldest if change.oldest is not None else head.oldest
-                head.aliases -= change.dropped_aliases
+                if head.adopted <= head.oldest:
+                    head.adopted = 0
             case _:
                 raise TypeError(f"There is no such change: {change!r}")
 

@@ -30,7 +30,6 @@ class ApplyPlaces:
             self._cache.lone_places[place.message_id, place.swipe] = place
             return
         (await self._reader.load_chain(place.chat)).add(place)
-        (await self._reader.get_chat(place.chat)).places += 1
         await self._flip(place, head)
 
     async def move(self, change: MovePlace, head: Head) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from valuetracker.store.rows.characters import CharacterRow, MemberRow, member_sum
+from valuetracker.store.rows.characters import CharacterRow, MemberRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow
-from valuetracker.store.rows.entries import encode_change
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.reader import RowReader
@@ -36,7 +35,7 @@ class ApplySubjects:
         row = await self._reader.find_any_character(change.id)
         present = row is not None and not row.deleted
         if row is None:
-            row = CharacterRow(head.next_subject(), 0, change.id, None, "", "")
+            row = CharacterRow(head.next_number(), 0, change.id, None, "", "")
         if not present:
             head.characters += 1
             row.ordinal = head.next_ordinal()
@@ -46,7 +45,7 @@ class ApplySubjects:
         self._touched.character(row, head.revision)
         op = "update_character" if present else "create_character"
         entry = await self._log.entry_for(row, "character", None)
-        entry.changes.append(encode_change("", op, 0, row.ordinal, row.text(), None))
+        entry.add_shape(op, row.ordinal, row.text())
 
     async def drop_character(self, change: DropCharacter, head: Head) -> None:
         row = await self._reader.find_character(change.id)
@@ -55,13 +54,12 @@ class ApplySubjects:
         row.deleted = 1
         self._touched.character(row, head.revision)
         entry = await self._log.entry_for(row, "character", None)
-        entry.changes.append(encode_change("", "delete_character", 0, 0, None, None))
+        entry.add_shape("delete_character", 0, None)
 
-    async def _count_instances(self, character_id: str, more: int, revision: int) -> CharacterRow:
-        # A character is read with its instances, so this is a change of it.
+    async def _touch_character(self, character_id: str, revision: int) -> CharacterRow:
+        """Touch a character whose instances change: it is read with them."""
         character = await self._reader.find_any_character(character_id)
         assert character is not None
-        character.instances += more
         self._touched.character(character, revision)
         return character
 
@@ -75,37 +73,35 @@ class ApplySubjects:
         present = row is not None and not row.deleted
         if row is None:
             row = HolderRow(
-                head.next_subject(), 0, "instance", change.id, None, None, None, None, "", ""
+                head.next_number(), 0, "instance", change.id, None, None, None, None, "", ""
             )
         if not present:
             head.instances += 1
             row.ordinal = head.next_ordinal()
         else:
             await self._leave(row, head.revision)
-        row.deleted, row.shape_revision = 0, head.revision
+        row.deleted = 0
         row.character_id, row.chat, row.name = change.character_id, change.chat, change.name
         row.origin = change.origin
         row.created_at, row.updated_at = change.created_at, change.updated_at
         chat = await self._reader.get_chat(change.chat) if change.chat is not None else None
         self._touched.holder(row, chat, head.revision)
         self._cache.restructured.add(row.number)
-        character = await self._count_instances(change.character_id, +1, head.revision)
+        character = await self._touch_character(change.character_id, head.revision)
         await self._add_member(character, row, is_new)
         if chat is not None:
-            chat.instances += 1
             await self._add_member(chat, row, is_new)
         entry = await self._log.entry_for(row, "instance", chat)
+        row.shape_entry = entry.number
         op = "update_instance" if present else "create_instance"
-        entry.changes.append(encode_change("", op, 0, row.ordinal, row.text(), None))
+        entry.add_shape(op, row.ordinal, row.text())
 
     async def _leave(self, row: HolderRow, revision: int) -> None:
-        """Count an instance out of the character and chat it may be leaving."""
+        """Touch the character and chat an instance may be leaving."""
         assert row.character_id is not None
-        await self._count_instances(row.character_id, -1, revision)
+        await self._touch_character(row.character_id, revision)
         if row.chat is not None:
-            chat = await self._reader.get_chat(row.chat)
-            chat.instances -= 1
-            self._touched.chat(chat, revision)
+            self._touched.chat(await self._reader.get_chat(row.chat), revision)
 
     async def _add_member(
         self, parent: CharacterRow | ChatRow, holder: HolderRow, is_new: bool
@@ -116,8 +112,8 @@ class ApplySubjects:
             return
         if not is_new and await self._reader.has_member(parent, holder):
             return
-        parent.members ^= member_sum(holder.number)
-        self._cache.members[id] = MemberRow(*id)
+        member = self._cache.members[id] = MemberRow(*id)
+        member.seal()
 
     async def drop_instance(self, change: DropInstance, head: Head) -> None:
         holder = change.holder
@@ -128,37 +124,28 @@ class ApplySubjects:
         chat = await self._reader.get_chat(holder.chat) if holder.chat is not None else None
         self._touched.holder(holder, chat, head.revision)
         self._cache.restructured.add(holder.number)
-        await self._count_instances(holder.character_id, -1, head.revision)
-        if chat is not None:
-            chat.instances -= 1
+        await self._touch_character(holder.character_id, head.revision)
         entry = await self._log.entry_for(holder, "instance", chat)
-        entry.changes.append(encode_change("", "delete_instance", 0, 0, None, holder.text()))
-        holder.deleted, holder.shape_revision, holder.chat = 1, head.revision, None
+        entry.add_shape("delete_instance", 0, None, holder.text())
+        holder.deleted, holder.shape_entry, holder.chat = 1, entry.number, None
 
     # Chats
 
     async def change_chat(self, change: ChangeChat, head: Head) -> None:
         chat = change.chat
         await self._log.close()
-        if change.op == "create_chat":
-            head.chats += 1
-        elif change.op == "delete_chat":
-            head.chats -= 1
         self._cache.put_chat(chat)
         self._cache.restructured.add(chat.number)
         self._touched.chat(chat, head.revision)
         after = None if chat.deleted else chat.text()
         entry = await self._log.entry_for(chat, "chat", chat)
-        entry.changes.append(encode_change("", change.op, 0, chat.ordinal, after, None))
+        entry.add_shape(change.op, chat.ordinal, after)
 
     def add_space(self, change: AddSpace) -> None:
         self._cache.put_holder(change.holder)
         self._cache.restructured.add(change.holder.number)
-        change.chat.add_space(change.holder.space)
-        self._cache.chats.put(change.chat.number, change.chat)
 
-    def add_alias(self, change: AddAlias, head: Head) -> None:
+    def add_alias(self, change: AddAlias) -> None:
         alias = AliasRow(change.id, change.chat)
         alias.seal()
-        head.aliases += 1
         self._cache.aliases.append(alias)

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import DERIVED, encode_change
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow, content_sum, history_sum
+from valuetracker.store.rows.holders import (
+    DataRow,
+    HolderRow,
+    adopted_row,
+    content_sum,
+    history_sum,
+)
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.tx.changes import ChangeValue, InheritKey
@@ -63,8 +69,9 @@ class ApplyValues:
         head.revision += 1
         items = [(key, "set", value, None) for key, value in values.items()]
         self._touched.holder(holder, None, head.revision)
-        changes = self._write(holder, items, head, flippable=False)
-        self._log.add(holder, holder.space, changes)
+        number = self._log.next_number()
+        changes = self._write(holder, number, items, head, flippable=False)
+        self._log.add(number, holder, holder.space, changes)
         return True
 
     async def change(
@@ -84,15 +91,15 @@ class ApplyValues:
         entry = await self._log.entry_for(holder, holder.space, chat, place)
         self._touched.holder(holder, chat, head.revision)
         items = [(each.key, each.op, each.after, each.operand) for each in changes]
-        entry.changes += self._write(holder, items, head, flippable)
+        entry.changes += self._write(holder, entry.number, items, head, flippable)
 
     def _write(
-        self, holder: HolderRow, items: Iterable[Item], head: Head, flippable: bool
+        self, holder: HolderRow, entry: int, items: Iterable[Item], head: Head, flippable: bool
     ) -> list[str]:
         """Change the rows of a holder; return the changes encoded for the log."""
         # Nearly all writing goes through here, key by key, so what is the same for all
         # keys is done once, and nothing is called that need not be.
-        number, revision = holder.number, head.revision
+        number, adopted = holder.number, head.adopted
         space, id, tags = holder.space, holder.id, self._touched.tags
         table = self._cache.values[number]
         rows = table.rows
@@ -110,8 +117,9 @@ class ApplyValues:
                     holder.keys -= 1
                     head.keys -= 1
                     ordinal = old.ordinal
-            else:
-                holder.key_rows += 1
+                    if adopted and old.revision == adopted:
+                        # The log does not have this value.
+                        self._cache.adopted.append(adopted_row(old))
             if flippable:
                 anchored = 1
             if value is None:
@@ -119,7 +127,7 @@ class ApplyValues:
             elif not ordinal:
                 ordinal = head.next_ordinal()
             content = content_sum(number, key, value)
-            checksum = content ^ history_sum(ordinal, revision, revision, anchored)
+            checksum = content ^ history_sum(ordinal, entry, 0, anchored)
             if value is not None:
                 holder.digest ^= content
                 holder.keys += 1
@@ -127,12 +135,13 @@ class ApplyValues:
                 weight += len(value)
             table.put(
                 key,
-                DataRow(
-                    number, key, value, ordinal, revision, revision, anchored, checksum, content
-                ),
+                DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content),
             )
             tags.add((space, id, key))
-            encoded.append(encode_change(key, op, previous, ordinal, value, operand))
+            if op == "adopt":
+                # The log names the key only: see rows/holders.py.
+                head.adopted, value = head.revision, None
+            encoded.append(encode_change(entry, key, op, previous, ordinal, value, operand))
         self._cache.touch_values(number, weight)
         return encoded
 
@@ -152,14 +161,11 @@ class ApplyValues:
         for change in changes:
             key = change.key
             operand = change.operand if change.operand is not None else change.after
-            old = table.rows[key]
-            if old is None:
-                old = DataRow(holder.number, key, None, 0, 0, 0, 1)
-                holder.key_rows += 1
-            entry.changes.append(encode_change(key, change.op, old.last_change, 0, None, operand))
-            row = DataRow(
-                holder.number, key, old.value, old.ordinal, old.revision, head.revision, 1
+            old = table.rows[key] or DataRow(holder.number, key, None, 0, 0, 0, 1)
+            entry.changes.append(
+                encode_change(entry.number, key, change.op, old.last_change, 0, None, operand)
             )
+            row = DataRow(holder.number, key, old.value, old.ordinal, old.entry, entry.number, 1)
             row.seal()
             table.put(key, row)
         self._cache.touch_values(holder.number)
@@ -190,5 +196,4 @@ class ApplyValues:
         row.seal()
         self._cache.values_of(holder.number).put(change.key, row)
         self._cache.touch_values(holder.number)
-        holder.key_rows += 1
         self._cache.put_holder(holder)

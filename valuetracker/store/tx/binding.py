@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from valuetracker.engine.statement import Statement
-from valuetracker.store.log.links import EntryList, find_anchors, subject_list, taken_list
+from valuetracker.store.log.lists import EntryList, find_anchors, subject_list, taken_list
 from valuetracker.store.rows.entries import UPDATE_LEFT, UPDATE_TAKEN_LEFT
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.tx.ledger import Ledger
@@ -13,7 +13,7 @@ async def leave_chat(tx: Ledger, holder: HolderRow) -> None:
     """Leave a chat: live changes become unanchored, dormant ones are dropped."""
     revision = await tx.revise()
     await _leave(tx, subject_list(holder), UPDATE_LEFT, revision)
-    await _leave(tx, taken_list(holder), UPDATE_TAKEN_LEFT, revision)
+    await _leave(tx, await taken_list(tx, holder), UPDATE_TAKEN_LEFT, revision)
     tx.forget_entries()
 
 

@@ -14,7 +14,7 @@ import secrets
 import orjson
 
 from valuetracker.names import ID_LENGTH
-from valuetracker.store.log.links import find_anchors, subject_list, taken_list
+from valuetracker.store.log.lists import find_anchors, subject_list, taken_list
 from valuetracker.store.log.replay import Replay, is_live
 from valuetracker.store.log.state_at import chat_instances_at
 from valuetracker.store.rows.chats import ChatRow
@@ -134,7 +134,7 @@ class _Taking:
         self._chat = chat
         self._point = point
         self._places = places
-        # The revision of the last change of each key, in the order of the first.
+        # The entry of the last change of each key, in the order of the first.
         self._last: dict[str, int] = {}
         # The index of a change in its new entry, by its old entry and index.
         self._indexes: dict[tuple[int, int], int] = {}
@@ -144,7 +144,7 @@ class _Taking:
         self._taken: list[EntryRow] = []
 
     async def take(self) -> None:
-        for log in (taken_list(self._old), subject_list(self._old)):
+        for log in (await taken_list(self._tx, self._old), subject_list(self._old)):
             async for chunk in log.oldest_first(self._tx):
                 await find_anchors(self._tx, chunk)
                 for entry in chunk:
@@ -161,18 +161,10 @@ class _Taking:
         )
 
     async def _write(self) -> None:
-        """Write the taken entries, each naming the one before it."""
-        places = {place.place: place for place in self._places.values()}
-        anchored: dict[int, PlaceRow] = {}
-        for copy in sorted(self._taken, key=_number):
-            copy.prev_of_subject, self._new.last_taken = self._new.last_taken, copy.entry
+        """Write the taken entries."""
+        for copy in self._taken:
             copy.seal()
-            if copy.place is not None and copy.place in places:
-                places[copy.place].entries += 1
-                anchored[copy.place] = places[copy.place]
         if self._taken:
-            rows: list[HolderRow | PlaceRow] = [self._new, *anchored.values()]
-            await self._tx.apply([UpdateQuietly(row) for row in rows])
             await self._tx.execute_many(INSERT_TAKEN, self._taken)
             self._tx.forget_entries()
 
@@ -180,11 +172,11 @@ class _Taking:
         encoded: list[str] = []
         for index, change in enumerate(entry.logged):
             if not change.key:
-                encoded.append(self._encode_shape(change))
+                encoded.append(self._encode_shape(entry, change))
             elif change.op not in DERIVED:
                 self._indexes[entry.entry, index] = len(encoded)
-                encoded.append(self._encode(change))
-                self._last[change.key] = entry.revision
+                encoded.append(self._encode(entry, change))
+                self._last[change.key] = entry.entry
                 if self._point.follows(entry):
                     self._anchored.add(change.key)
         place = entry.place
@@ -202,8 +194,7 @@ class _Taking:
         # One that never counts by itself has left the chat at its very beginning.
         copy = EntryRow(
             entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place,
-            entry.effect, left_at=int(not counts), dropped=int(not counts),
-            prev_in_log=0, prev_of_subject=0, prev_in_chat=0,
+            entry.effect, left_at=int(not counts), dropped=int(not counts), back=0,
             changes=BETWEEN_CHANGES.join(encoded),
         )  # fmt: skip
         self._taken.append(copy)
@@ -218,12 +209,18 @@ class _Taking:
                     self._indexes[number, index] = len(encoded)
                     encoded.append(
                         encode_change(
-                            change.key, change.op, 0, change.ordinal, change.after, change.operand
+                            number,
+                            change.key,
+                            change.op,
+                            0,
+                            change.ordinal,
+                            change.after,
+                            change.operand,
                         )
                     )
             self._take(entry, None, encoded, counts=False)
 
-    def _encode_shape(self, change: LoggedChange) -> str:
+    def _encode_shape(self, entry: EntryRow, change: LoggedChange) -> str:
         """Encode a change of the instance itself, as if it were the instance of the branch."""
         after = change.after
         if after is not None:
@@ -232,9 +229,9 @@ class _Taking:
                 stored["chat"] = self._chat.number
             stored["id"], stored["origin"] = self._new.id, self._new.origin
             after = orjson.dumps(stored).decode()
-        return encode_change("", change.op, 0, change.ordinal, after, None)
+        return encode_change(entry.entry, "", change.op, 0, change.ordinal, after)
 
-    def _encode(self, change: LoggedChange) -> str:
+    def _encode(self, entry: EntryRow, change: LoggedChange) -> str:
         operand = change.operand
         if change.op == "restore":
             for number, _, always in orjson.loads(operand or "[]"):
@@ -248,7 +245,9 @@ class _Taking:
                 ]
             ).decode()
         previous = self._last.get(change.key, 0)
-        return encode_change(change.key, change.op, previous, change.ordinal, change.after, operand)
+        return encode_change(
+            entry.entry, change.key, change.op, previous, change.ordinal, change.after, operand
+        )
 
     async def make_values(self, replay: Replay) -> None:
         """Set the values the branch begins with, in the order they had in the parent."""
@@ -264,7 +263,3 @@ class _Taking:
 
 def _ordinal(item: tuple[int, Change]) -> int:
     return item[0]
-
-
-def _number(entry: EntryRow) -> int:
-    return entry.entry

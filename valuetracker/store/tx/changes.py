@@ -116,7 +116,6 @@ class AddSpace:
     """Add one of the three spaces to a chat, which is needed for the first time."""
 
     holder: HolderRow
-    chat: ChatRow
     takes_revision: ClassVar[bool] = False
 
 
@@ -175,11 +174,10 @@ class UpdateQuietly:
 
 @dataclass(slots=True)
 class UpdateHead:
-    """Skip to a revision, begin the log at another one, or count aliases that are dropped."""
+    """Skip to a revision, or begin the log at another one."""
 
     revision: int | None = None
     oldest: int | None = None
-    dropped_aliases: int = 0
     takes_revision: ClassVar[bool] = False
 
 

@@ -28,13 +28,11 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
     ChatArchived,
     ChatMismatch,
-    DatabaseDamaged,
     RevisionConflict,
     StaleSession,
 )
-from valuetracker.records import now
-from valuetracker.store.rows.absence import CHECK_INDEXES, COUNT_SUBJECTS
-from valuetracker.store.rows.chats import ChatRow
+from valuetracker.records import milliseconds, time_text
+from valuetracker.store.rows.chats import SELECT_SESSION, ChatRow, SessionRow
 from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
 from valuetracker.store.rows.head import LOCK_HEAD, Head, load_head
 from valuetracker.store.rows.holders import HolderRow
@@ -46,8 +44,6 @@ from valuetracker.store.tx.changes import AddSpace, Change, ChangeChat, UpdateQu
 from valuetracker.store.tx.context import NO_CONTEXT
 from valuetracker.store.tx.idempotency import RememberedRequests
 from valuetracker.store.tx.jobs import Answer, Commit, NothingChanged, WriteJob, Written
-
-SELECT_SESSION = Statement("SELECT chat FROM {schema}.sessions WHERE session = :session")
 
 
 class Ledger(RowReader):
@@ -66,8 +62,15 @@ class Ledger(RowReader):
         self._revised = False
         # True if the verb has changed nothing yet, so that the group need not be rolled back.
         self.clean = True
-        self.now = ""
+        # When the group was begun, in milliseconds since 1970; all its verbs have this time,
+        # because they are committed together.
+        self._at = milliseconds()
         self.context = NO_CONTEXT
+
+    @property
+    def now(self) -> str:
+        """Return the time of the group, as the API writes times."""
+        return time_text(self._at)
 
     # Called by the engine
 
@@ -93,12 +96,10 @@ class Ledger(RowReader):
     async def perform(self, job: WriteJob) -> Written:
         """Run one verb, or give back the answer its request got before."""
         self.clean = True
-        # All verbs of a group have one time, because they are committed together.
-        self.now = self.now or now()
         self.context = context = job.context
         self._revised = False
         self._read_entries = None
-        self._applier.begin(context, self.now)
+        self._applier.begin(context, self._at)
         # Every write comes through here: nothing is awaited that has nothing to do.
         if not self._begun:
             await self.load_head()
@@ -151,27 +152,6 @@ class Ledger(RowReader):
         self._commit.entries += entries
         self._has_pending = False
 
-    def is_final(self, revision: int) -> bool:
-        head = self.cache.head
-        return not self._revised or head is None or revision < head.revision
-
-    async def _confirm_absence(self, scan: Statement, id: str) -> None:
-        # An index that has lost a row would have it made a second time. Indexes that were whole
-        # once stay so: only the writer changes them.
-        cache = self.cache
-        if cache.names_are_whole:
-            return
-        for statement in CHECK_INDEXES:
-            if await self._transaction.fetch_all(statement) != [("ok",)]:
-                raise DatabaseDamaged()
-        tables = (cache.characters, cache.holders, cache.chats)
-        pending = sum(table.pending for table in tables)
-        subjects = (await self.load_head()).subjects
-        if await self._transaction.fetch_one(COUNT_SUBJECTS) != (subjects - pending,):
-            raise DatabaseDamaged()
-        await self._verify_aliases()
-        cache.names_are_whole = True
-
     # Refusing
 
     async def authorize(
@@ -188,7 +168,8 @@ class Ledger(RowReader):
             row = await self._transaction.fetch_one(SELECT_SESSION, session=context.session)
             if row is None:
                 raise StaleSession()
-            if unknown or (chat is not None and chat.number != row[0]):
+            session = SessionRow(*row).verify()
+            if unknown or (chat is not None and chat.number != session.chat):
                 raise ChatMismatch("The session is of another chat.")
         if context.chat_id is not None and chat is not None:
             own = await self.find_any_chat(context.chat_id)
@@ -272,7 +253,7 @@ class Ledger(RowReader):
             return chat
         head = await self.load_head()
         if chat is None:
-            chat = ChatRow(head.next_subject(), 0, chat_id, None, None, "", "")
+            chat = ChatRow(head.next_number(), 0, chat_id, None, None, "", "")
         chat.ordinal, chat.deleted, chat.archived_at = head.next_ordinal(), 0, None
         chat.created_at = chat.updated_at = self.now
         chat.parent = chat.origin = None
@@ -284,10 +265,10 @@ class Ledger(RowReader):
         if holder is None:
             head = await self.load_head()
             holder = HolderRow(
-                head.next_subject(), head.next_ordinal(), space, str(chat.number), None,
+                head.next_number(), head.next_ordinal(), space, str(chat.number), None,
                 chat.number, None, None, self.now, self.now,
             )  # fmt: skip
-            await self.apply([AddSpace(holder, chat)])
+            await self.apply([AddSpace(holder)])
         return holder
 
     async def final_revision(self) -> int:

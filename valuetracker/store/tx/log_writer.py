@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
+    USUAL_ACTOR,
     EntryRow,
     KeyframeRow,
-    first_of,
+    encode_change,
 )
-from valuetracker.store.rows.holders import HolderRow, digest_part
+from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import Subject
-from valuetracker.store.tx.context import NO_CONTEXT, Context
+from valuetracker.store.tx.context import Context
 
 # A keyframe is written after this many changes of a holder, or after as many as it has keys.
 FRAME_CHANGES = 64
@@ -29,12 +31,19 @@ FRAME_CHANGES = 64
 class OpenEntry:
     """The entry that is being written: encoded changes of one subject at one place."""
 
+    number: int
     subject: Subject
     space: str
     chat: ChatRow | None
     place: PlaceRow | None = None
     effect: int = 1
     changes: list[str] = field(default_factory=list)
+
+    def add_shape(
+        self, op: str, ordinal: int, after: str | None, operand: str | None = None
+    ) -> None:
+        """Add a change of the subject itself."""
+        self.changes.append(encode_change(self.number, "", op, 0, ordinal, after, operand))
 
 
 class LogWriter:
@@ -45,15 +54,15 @@ class LogWriter:
         self._cache = reader.cache
         self._entries: list[EntryRow] = []
         self._keyframes: list[KeyframeRow] = []
-        self._context = NO_CONTEXT
-        self._now = ""
+        self._actor: str | None = None
+        self._now = 0
         # The entry that is being written.
         self.open: OpenEntry | None = None
         self._sequence = 0
 
-    def begin(self, context: Context, now: str) -> None:
+    def begin(self, context: Context, now: int) -> None:
         """Begin a request: its entries are numbered from the first."""
-        self._context = context
+        self._actor = context.actor if context.actor != USUAL_ACTOR else None
         self._now = now
         self._sequence = 0
 
@@ -62,6 +71,14 @@ class LogWriter:
         taken = self._entries, self._keyframes
         self._entries, self._keyframes = [], []
         return taken
+
+    def next_number(self) -> int:
+        """Return the number of a new entry."""
+        head = self._cache.head
+        assert head is not None
+        number = first_of(head.revision) + self._sequence
+        self._sequence += 1
+        return number
 
     async def entry_for(
         self,
@@ -81,7 +98,8 @@ class LogWriter:
             or entry.chat is not chat
         ):
             await self.close()
-            entry = self.open = OpenEntry(subject, space, chat, place, effect)
+            number = self.next_number()
+            entry = self.open = OpenEntry(number, subject, space, chat, place, effect)
         return entry
 
     async def close(self) -> None:
@@ -92,10 +110,13 @@ class LogWriter:
         subject = entry.subject
         if isinstance(subject, HolderRow) and is_frame_due(subject, len(entry.changes)):
             await self._reader.list_rows(subject)
-        self.add(subject, entry.space, entry.changes, entry.chat, entry.place, entry.effect)
+        self.add(
+            entry.number, subject, entry.space, entry.changes, entry.chat, entry.place, entry.effect
+        )
 
     def add(
         self,
+        number: int,
         subject: Subject,
         space: str,
         changes: list[str],
@@ -108,28 +129,19 @@ class LogWriter:
 
         If a keyframe is due, all rows of the holder must be known.
         """
-        head = self._cache.head
-        assert head is not None
-        number = first_of(head.revision) + self._sequence
-        self._sequence += 1
+        last = subject.last_entry
         row = EntryRow(
-            number, subject.number, self._now, self._context.actor, None, None, effect, 0, 0,
-            head.last_entry, subject.last_entry, 0, BETWEEN_CHANGES.join(changes), 0, space,
-            subject.id,
+            number, subject.number, self._now, self._actor, None, None, effect, 0, 0,
+            number - last if last else 0, BETWEEN_CHANGES.join(changes), 0, space, subject.id,
         )  # fmt: skip
         if chat is not None:
-            row.chat, row.chat_id, row.prev_in_chat = chat.number, chat.id, chat.last_in_chat
-            chat.last_in_chat = number
-            self._cache.chats.put(chat.number, chat)
+            row.chat, row.chat_id = chat.number, chat.id
         if place is not None:
             row.place, row.anchor = place.place, place
-            if place.chat:
-                place.entries += 1
-                self._cache.places.put(place.place, place)
         row.seal()
-        head.last_entry = subject.last_entry = number
+        subject.last_entry = number
         self._entries.append(row)
-        if effect and isinstance(subject, HolderRow):
+        if isinstance(subject, HolderRow):
             self._count_changes(subject, number, len(changes))
 
     def _count_changes(self, holder: HolderRow, entry: int, changes: int) -> None:
@@ -138,17 +150,14 @@ class LogWriter:
             holder.changes_since_keyframe += changes
             return
         holder.changes_since_keyframe = 0
-        revisions = [
-            (row.key, row.revision)
+        entries = [
+            (row.key, row.entry)
             for row in self._cache.values[holder.number].rows.values()
             if row is not None and row.value is not None
         ]
-        digest = holder.digest
-        if holder.shape_revision:
-            revisions.append(("", holder.shape_revision))
-            shape = holder.text() if not holder.deleted else None
-            digest ^= digest_part(holder.number, "", shape)
-        self._keyframes.append(KeyframeRow.of(holder.number, entry, revisions, digest))
+        if holder.shape_entry:
+            entries.append(("", holder.shape_entry))
+        self._keyframes.append(KeyframeRow.of(holder.number, entry, entries))
 
 
 def is_frame_due(holder: HolderRow, changes: int) -> bool:
