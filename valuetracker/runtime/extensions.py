@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +28,7 @@ from valuetracker.records import ExtensionSummary, now
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
+from valuetracker.runtime.locks import NamedLocks
 from valuetracker.runtime.provisioning import SAVED_EVERY, Provisioning
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store.compaction import Keep, compact
@@ -58,7 +58,7 @@ class Extensions:
         self._cache = cache
         self._capacity = capacity
         self._open: dict[str, Extension] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = NamedLocks()
         self._registering = asyncio.Lock()
         self._retention = retention
         self._compacting: asyncio.Task[None] | None = None

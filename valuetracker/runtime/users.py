@@ -11,7 +11,6 @@ an extension is only found through its user.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -22,6 +21,7 @@ from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.locks import NamedLocks
 from valuetracker.store.compaction import Keep
 
 # How many users beside the default one may have their registry open.
@@ -45,7 +45,7 @@ class Users:
         self.default = self._extensions(engine)
         # The least recently used come first.
         self._others: dict[str, Extensions] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = NamedLocks()
         self._stopping: set[asyncio.Task[None]] = set()
 
     def _extensions(self, engine: Engine) -> Extensions:
