@@ -7,7 +7,8 @@ CREATE TABLE {schema}.file (
     identity   TEXT COLLATE "C" NOT NULL,
     name       TEXT COLLATE "C" NOT NULL,
     created_at TEXT COLLATE "C" NOT NULL,
-    version    BIGINT NOT NULL
+    version    BIGINT NOT NULL,
+    checksum   BIGINT NOT NULL
 );
 
 -- One row: where the log begins and ends. Numbers are given out from here and never reused:

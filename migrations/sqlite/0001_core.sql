@@ -6,7 +6,8 @@
 CREATE TABLE file (
     identity   TEXT NOT NULL,
     name       TEXT NOT NULL,
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    checksum   INTEGER NOT NULL
 ) STRICT;
 
 -- One row: where the log begins and ends. Numbers are given out from here and never reused:

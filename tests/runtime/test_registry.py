@@ -11,7 +11,7 @@ import pytest
 from tests.support.databases import select
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
-from valuetracker.errors import RegistryUnusable, StartupError
+from valuetracker.errors import RegistryUnusable, StartupError, ValueTrackerError
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store.tx.ledger import ledgers
 
@@ -135,3 +135,40 @@ async def test_a_failed_start_releases_the_directory(engine: SQLiteEngine, tmp_p
     directory = DataDirectory(tmp_path)
     directory.lock()
     directory.unlock()
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "id = 'OTHER'",
+        "location = 'elsewhere.db'",
+        "identity = NULL",
+        "revision = 4",
+        "registered = 0",
+        "registered_at = ''",
+    ],
+)
+async def test_a_row_of_the_registry_that_was_changed_stops_the_start(
+    engine: SQLiteEngine, tmp_path: Path, harm: str
+) -> None:
+    registry = await load(engine)
+    await registry.save(OTHER)
+    await registry.close()
+    with closing(sqlite3.connect(tmp_path / ".registry.db")) as connection:
+        connection.execute(f"UPDATE extensions SET {harm}")
+        connection.commit()
+
+    with pytest.raises(ValueTrackerError) as failure:
+        await load(engine)
+
+    assert failure.value.code == "database_damaged"
+
+
+async def test_two_ids_that_differ_only_in_case_cannot_both_be_saved(engine: SQLiteEngine) -> None:
+    registry = await load(engine)
+    await registry.save(DEMO)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        await registry.save(replace(DEMO, id="DEMO", location="another.db"))
+
+    await registry.close()

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from valuetracker.engine import Job, NewRunnerFactory
+from valuetracker.engine import Job, NewRunnerFactory, mark
 from valuetracker.engine.migrations import (
     Migration,
     check_version,
@@ -206,14 +206,14 @@ class PostgresEngine:
         async with self._writing() as connection:
             if not await _schema_exists(connection, location):
                 raise DatabaseDamaged("The schema is missing.")
-            identity, name, _ = await _read_mark(connection, location)
+            identity, name, *_ = await _read_mark(connection, location)
         return identity, name
 
     async def open(self, location: str, identity: str) -> PostgresDatabase:
         async with self._writing() as connection:
             if not await _schema_exists(connection, location):
                 raise DatabaseDamaged("The schema is missing.")
-            found, _, version = await _read_mark(connection, location)
+            found, _, _, version = await _read_mark(connection, location)
             if found != identity:
                 raise DatabaseDamaged("The schema is not the one that was registered.")
             await _check_layout(connection, location, self._migrations)
@@ -256,24 +256,22 @@ class PostgresEngine:
         for migration in migrations:
             await _apply(connection, schema, migration)
         await connection.execute(
-            f'INSERT INTO "{schema}".file VALUES ($1, $2, $3, $4)',
-            identity,
-            name,
-            at,
-            migrations[-1].number,
+            f'INSERT INTO "{schema}".file VALUES ($1, $2, $3, $4, $5)',
+            *mark.seal(identity, name, at, migrations[-1].number),
         )
         await _grant(connection, schema)
         return identity
 
     async def _migrate(self, connection: Any, schema: str, migrations: list[Migration]) -> None:
         # Read the version again: another server may have migrated the schema meanwhile.
-        _, _, version = await _read_mark(connection, schema)
+        identity, name, at, version = await _read_mark(connection, schema)
         check_version(version, migrations)
         for migration in migrations:
             if migration.number > version:
                 await _apply(connection, schema, migration)
+                *_, number, checksum = mark.seal(identity, name, at, migration.number)
                 await connection.execute(
-                    f'UPDATE "{schema}".file SET version = $1', migration.number
+                    f'UPDATE "{schema}".file SET version = $1, checksum = $2', number, checksum
                 )
         await _grant(connection, schema)
 
@@ -313,11 +311,9 @@ async def _grant(connection: Any, schema: str) -> None:
     await connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {READER_ROLE}')
 
 
-async def _read_mark(connection: Any, schema: str) -> tuple[str, str, int]:
-    row = await connection.fetchrow(f'SELECT identity, name, version FROM "{schema}".file')
-    if row is None:
-        raise DatabaseDamaged()
-    return row[0], row[1], row[2]
+async def _read_mark(connection: Any, schema: str) -> tuple[Any, ...]:
+    columns = "identity, name, created_at, version, checksum"
+    return mark.verify(await connection.fetchrow(f'SELECT {columns} FROM "{schema}".file'))
 
 
 async def _schema_exists(connection: Any, schema: str) -> bool:

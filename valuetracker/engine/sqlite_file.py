@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job, NewRunnerFactory
+from valuetracker.engine import Job, NewRunnerFactory, mark
 from valuetracker.engine.data_directory import sync_directory, sync_file
 from valuetracker.engine.migrations import Migration, apply, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
@@ -41,6 +41,7 @@ UNRELEASED_IDS = {0x56544B52, 0x56544B31}
 # keep it from starting the WAL again. Above this many bytes we wait for the readers once.
 WAL_BYTES = 16 * 1024 * 1024
 BUSY_MS = 5_000
+SELECT_MARK = "SELECT identity, name, created_at, checksum FROM file"
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,8 @@ def inspect(connection: sqlite3.Connection, schema: Schema, unclean: bool) -> tu
         result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if result != "ok":
             raise DatabaseDamaged()
-    row: tuple[str, str] | None = connection.execute("SELECT identity, name FROM file").fetchone()
-    if row is None:
-        raise DatabaseDamaged()
-    return row
+    identity, name, _ = mark.verify(connection.execute(SELECT_MARK).fetchone())
+    return identity, name
 
 
 async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
@@ -168,7 +167,7 @@ async def create(
 
 
 def identify(connection: sqlite3.Connection, name: str, identity: str, at: str) -> None:
-    connection.execute("INSERT INTO file VALUES (?, ?, ?)", (identity, name, at))
+    connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", mark.seal(identity, name, at))
 
 
 async def adopt(

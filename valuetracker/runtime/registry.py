@@ -10,53 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from valuetracker.engine import Database, Transaction
-from valuetracker.engine.statement import Statement
+from valuetracker.store.rows.row import Row, insert, select
 
 
-@dataclass(frozen=True)
-class Record:
-    """One row of the registry."""
+@dataclass(slots=True)
+class Record(Row, table="extensions"):
+    """One row of the registry: an extension, also a deregistered one."""
 
     id: str
     location: str | None
     identity: str | None
     revision: int
-    registered: bool
+    registered: int
     registered_at: str
+    checksum: int = 0
+
+    def __post_init__(self) -> None:
+        # Both engines keep it as a number, and the checksum is over what they keep.
+        self.registered = int(self.registered)
 
     @property
     def folded(self) -> str:
         return self.id.lower()
 
 
-SELECT_RECORDS = Statement(
-    """
-    SELECT id, location, identity, revision, registered, registered_at
-    FROM {schema}.extensions ORDER BY id
-    """
-)
-
-UPSERT_RECORD = Statement(
-    """
-    INSERT INTO {schema}.extensions (id, folded, location, identity, revision, registered,
-        registered_at)
-    VALUES (:id, :folded, :location, :identity, :revision, :registered, :registered_at)
-    ON CONFLICT (id) DO UPDATE SET location = excluded.location, identity = excluded.identity,
-        revision = excluded.revision, registered = excluded.registered,
-        registered_at = excluded.registered_at
-    """,
-    postgres="""
-    INSERT INTO {schema}.extensions (id, folded, location, identity, revision, registered,
-        registered_at)
-    SELECT * FROM unnest(:id::text[], :folded::text[], :location::text[], :identity::text[],
-        :revision::bigint[], :registered::bigint[], :registered_at::text[])
-    ON CONFLICT (id) DO UPDATE SET location = excluded.location, identity = excluded.identity,
-        revision = excluded.revision, registered = excluded.registered,
-        registered_at = excluded.registered_at
-    """,
+SELECT_RECORDS = select(Record, "ORDER BY id")
+UPSERT_RECORD = insert(
+    Record,
+    "ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in Record.columns if name != "id"),
 )
 
 
@@ -68,11 +52,10 @@ class Registry:
         self._records: dict[str, Record] = {}
 
     async def load(self) -> None:
-        async def job(transaction: Transaction) -> list[tuple[Any, ...]]:
-            return await transaction.fetch_all(SELECT_RECORDS)
+        async def job(transaction: Transaction) -> list[Record]:
+            return [Record(*row).verify() for row in await transaction.fetch_all(SELECT_RECORDS)]
 
-        for id, location, identity, revision, registered, at in await self._database.read(job):
-            self._records[id] = Record(id, location, identity, revision, bool(registered), at)
+        self._records = {record.id: record for record in await self._database.read(job)}
 
     async def close(self) -> None:
         await self._database.close()
@@ -94,6 +77,8 @@ class Registry:
         return (record for record in self._records.values() if record.id != id)
 
     async def save(self, record: Record) -> None:
+        record.seal()
+
         async def job(transaction: Transaction) -> None:
             await transaction.execute_many(UPSERT_RECORD, [record])
 

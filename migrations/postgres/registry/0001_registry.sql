@@ -3,7 +3,8 @@ CREATE TABLE {schema}.file (
     identity   TEXT COLLATE "C" NOT NULL,
     name       TEXT COLLATE "C" NOT NULL,
     created_at TEXT COLLATE "C" NOT NULL,
-    version    BIGINT NOT NULL
+    version    BIGINT NOT NULL,
+    checksum   BIGINT NOT NULL
 );
 
 -- One row is one extension that was ever registered. It outlives deregistration and
@@ -12,10 +13,13 @@ CREATE TABLE {schema}.file (
 -- is what that database must say of itself.
 CREATE TABLE {schema}.extensions (
     id            TEXT COLLATE "C" PRIMARY KEY,
-    folded        TEXT COLLATE "C" NOT NULL UNIQUE,
     location      TEXT COLLATE "C" UNIQUE,
     identity      TEXT COLLATE "C",
     revision      BIGINT NOT NULL,
     registered    BIGINT NOT NULL,
-    registered_at TEXT COLLATE "C" NOT NULL
+    registered_at TEXT COLLATE "C" NOT NULL,
+    checksum      BIGINT NOT NULL
 );
+
+-- Ids that differ only in case are the same file on some systems.
+CREATE UNIQUE INDEX extensions_by_folded_id ON {schema}.extensions (lower(id));

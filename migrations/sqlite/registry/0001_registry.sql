@@ -2,7 +2,8 @@
 CREATE TABLE file (
     identity   TEXT NOT NULL,
     name       TEXT NOT NULL,
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    checksum   INTEGER NOT NULL
 ) STRICT;
 
 -- One row is one extension that was ever registered. It outlives deregistration and
@@ -11,10 +12,13 @@ CREATE TABLE file (
 -- is what that database must say of itself.
 CREATE TABLE extensions (
     id            TEXT PRIMARY KEY,
-    folded        TEXT NOT NULL UNIQUE,
     location      TEXT UNIQUE,
     identity      TEXT,
     revision      INTEGER NOT NULL,
     registered    INTEGER NOT NULL,
-    registered_at TEXT NOT NULL
+    registered_at TEXT NOT NULL,
+    checksum      INTEGER NOT NULL
 ) STRICT;
+
+-- Ids that differ only in case are the same file on some systems.
+CREATE UNIQUE INDEX extensions_by_folded_id ON extensions (lower(id));
