@@ -34,10 +34,12 @@ from valuetracker.reference.openapi import openapi_document
 from valuetracker.reference.page import docs_document
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
+from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
 from valuetracker.store.tx.ledger import ledgers
+from valuetracker.store.verification import TABLES
 
 MEGABYTE = 1024 * 1024
 # How soon the server knows of a token that was made or revoked.
@@ -62,7 +64,7 @@ def create_engine(settings: Settings) -> Engine:
     if settings.database:
         raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
-    return SQLiteEngine(directory, ledgers, readers=settings.readers)
+    return SQLiteEngine(directory, ledgers, settings.readers, TABLES, REGISTRY_TABLES)
 
 
 def retention(settings: Settings) -> list[Keep]:

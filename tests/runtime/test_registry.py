@@ -11,9 +11,11 @@ import pytest
 from tests.support.databases import select
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
-from valuetracker.errors import RegistryUnusable, StartupError, ValueTrackerError
+from valuetracker.errors import RegistryUnusable, StartupError
+from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store.tx.ledger import ledgers
+from valuetracker.store.verification import TABLES
 
 AT = "2026-01-01T00:00:00.000Z"
 DEMO = Record("Demo", "Demo.db", "1" * 32, 0, True, AT)
@@ -22,7 +24,7 @@ OTHER = Record("other", "other.db", "2" * 32, 5, True, AT)
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[SQLiteEngine]:
-    engine = SQLiteEngine(DataDirectory(tmp_path), ledgers, readers=1)
+    engine = SQLiteEngine(DataDirectory(tmp_path), ledgers, 1, TABLES, REGISTRY_TABLES)
     yield engine
     await engine.stop()
 
@@ -158,10 +160,8 @@ async def test_a_row_of_the_registry_that_was_changed_stops_the_start(
         connection.execute(f"UPDATE extensions SET {harm}")
         connection.commit()
 
-    with pytest.raises(ValueTrackerError) as failure:
-        await load(engine)
-
-    assert failure.value.code == "database_damaged"
+    with pytest.raises(RegistryUnusable, match="table extensions has a damaged row"):
+        await engine.start(AT)
 
 
 async def test_two_ids_that_differ_only_in_case_cannot_both_be_saved(engine: SQLiteEngine) -> None:

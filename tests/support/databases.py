@@ -21,8 +21,9 @@ from valuetracker.store.rows.head import make_head
 from valuetracker.store.rows.numbers import REVISION_BITS
 from valuetracker.store.tx.jobs import Commit, WriteJob, Written
 from valuetracker.store.tx.ledger import ledgers
+from valuetracker.store.verification import TABLES
 
-SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers)
+SCHEMA = files.Schema(load_migrations(migrations_directory() / "sqlite"), ledgers, TABLES)
 IDENTITY = "0123456789abcdef0123456789abcdef"
 
 

@@ -1,13 +1,14 @@
 """
 Engines: SQLite and PostgreSQL, behind one set of protocols.
 
-This module is the seam. The layers above know an engine by these five types only:
+This module is the seam. The layers above know an engine by these types only:
 
     Engine        creates, finds, opens and discards databases, and starts and stops
     Database      one open database: reads run at once, writes run in groups
     Transaction   runs statements; a job is given one
     Job           one reading or writing function, called with a transaction
     JobRunner     runs the jobs of one group of writes; the store implements it
+    TableCheck    verifies the rows of one table; the store has one for each
 
 An engine executes statements in transactions. It knows nothing of characters, chats or
 revisions: migrations, jobs and runners are passed in.
@@ -30,7 +31,8 @@ Modules: `sqlite*` and `data_directory` are the first engine, `postgres*` the se
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from valuetracker.engine.statement import Statement
 
@@ -38,10 +40,23 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
-class Transaction(Protocol):
-    """An open transaction."""
+class NotVerifiedYet(Exception):
+    """The rows are still being verified, and it is not known yet that a row is absent."""
 
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]: ...
+
+class Transaction(Protocol):
+    """
+    An open transaction.
+
+    A key that is damaged is not found, so nothing says that a row is absent until all rows have
+    been verified. Until then `fetch_one` raises `NotVerifiedYet` if it finds nothing, and
+    `fetch_all` does unless it finds as many rows as the caller expects. Who called the verb
+    waits for `Database.verified` and calls it again.
+    """
+
+    async def fetch_all(
+        self, statement: Statement, expected: int | None = None, **parameters: Any
+    ) -> list[Row]: ...
 
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None: ...
 
@@ -87,6 +102,16 @@ RunnerFactory = Callable[[Transaction], JobRunner]
 NewRunnerFactory = Callable[[], RunnerFactory]
 
 
+@dataclass(frozen=True)
+class TableCheck:
+    """How the rows of one table are verified."""
+
+    # What a row is made of, each as it stands in a SELECT.
+    columns: tuple[str, ...]
+    # Called with what was selected of a row; raises if the row is damaged.
+    verify: Callable[[Row], object]
+
+
 class Database(Protocol):
     """One open database."""
 
@@ -102,6 +127,15 @@ class Database(Protocol):
         """True while a group is in progress."""
         ...
 
+    @property
+    def verifying(self) -> bool:
+        """True while rows are being verified in the background."""
+        ...
+
+    async def verified(self) -> None:
+        """Wait until all rows have been verified; raise if one of them is damaged."""
+        ...
+
     async def read(self, job: Job[T]) -> T: ...
 
     async def write(self, job: Any) -> Any: ...
@@ -115,6 +149,13 @@ class Database(Protocol):
         ...
 
 
+class Stamp(NamedTuple):
+    """A closed database as it stands on disk; `text` is another one once it was changed."""
+
+    text: str
+    bytes: int
+
+
 class Engine(Protocol):
     """
     All databases of one user.
@@ -125,6 +166,8 @@ class Engine(Protocol):
 
     name: str
     version: str
+    # True if it has stamps of closed databases.
+    has_stamps: bool
 
     def lock(self) -> None:
         """Claim the databases for this process, if only one process may use them."""
@@ -145,6 +188,10 @@ class Engine(Protocol):
         ...
 
     async def exists(self, location: str) -> bool: ...
+
+    async def stamps(self, locations: Sequence[str]) -> list[Stamp | None]:
+        """Return the stamp of each database, or None if it is open or missing."""
+        ...
 
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
         """Create a database, run `setup` in its first transaction, and return its identity."""

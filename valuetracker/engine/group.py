@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from valuetracker.engine import JobRunner, NewRunnerFactory
+from valuetracker.engine import JobRunner, NewRunnerFactory, NotVerifiedYet
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 
@@ -86,6 +86,13 @@ class GroupWriter(ABC):
     @property
     def writing(self) -> bool:
         return self._pump is not None
+
+    @property
+    def verifying(self) -> bool:
+        return False
+
+    async def verified(self) -> None:
+        return None
 
     async def write(self, job: Any) -> Any:
         answer: asyncio.Future[Any] = self._loop.create_future()
@@ -182,7 +189,7 @@ class GroupWriter(ABC):
         for job in jobs:
             try:
                 results.append((True, await runner.perform(job)))
-            except ValueTrackerError as refusal:
+            except (ValueTrackerError, NotVerifiedYet) as refusal:
                 if not runner.clean:
                     raise
                 results.append((False, refusal))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +37,11 @@ def migrations_directory() -> Path:
     return installed if installed.is_dir() else package.parent / "migrations"
 
 
-def load_migrations(directory: Path) -> list[Migration]:
-    return [
+def load_migrations(directory: Path) -> tuple[Migration, ...]:
+    return tuple(
         Migration(int(file.name.split("_")[0]), tuple(split(file.read_text("utf-8"))))
         for file in sorted(directory.glob("[0-9]*_*.sql"))
-    ]
+    )
 
 
 def split(script: str) -> list[str]:
@@ -60,13 +61,13 @@ def version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
-def check_version(version: int, migrations: list[Migration]) -> None:
+def check_version(version: int, migrations: Sequence[Migration]) -> None:
     if version > migrations[-1].number:
         raise DatabaseTooNew()
 
 
 def migrate(
-    connection: sqlite3.Connection, migrations: list[Migration], failpoint: Failpoint
+    connection: sqlite3.Connection, migrations: Sequence[Migration], failpoint: Failpoint
 ) -> None:
     """Apply the missing migrations, each in a transaction of its own."""
     version = version_of(connection)

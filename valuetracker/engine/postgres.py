@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from valuetracker.engine import Job, NewRunnerFactory, mark
+from valuetracker.engine import Job, NewRunnerFactory, Stamp, mark
 from valuetracker.engine.migrations import (
     Migration,
     check_version,
@@ -57,6 +57,7 @@ class PostgresEngine:
     """Databases that are schemas of one PostgreSQL database."""
 
     name = "postgresql"
+    has_stamps = False
 
     def __init__(
         self,
@@ -196,6 +197,9 @@ class PostgresEngine:
         async with self._writing() as connection:
             return await _schema_exists(connection, location)
 
+    async def stamps(self, locations: Sequence[str]) -> list[Stamp | None]:
+        return [None] * len(locations)
+
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
         async with self._writing() as connection, connection.transaction(), _locked(connection):
             identity = await self._make(connection, location, name, at, self._migrations)
@@ -249,7 +253,7 @@ class PostgresEngine:
     # Schemas
 
     async def _make(
-        self, connection: Any, schema: str, name: str, at: str, migrations: list[Migration]
+        self, connection: Any, schema: str, name: str, at: str, migrations: Sequence[Migration]
     ) -> str:
         identity = secrets.token_hex(16)
         await connection.execute(f'CREATE SCHEMA "{schema}"')
@@ -262,7 +266,7 @@ class PostgresEngine:
         await _grant(connection, schema)
         return identity
 
-    async def _migrate(self, connection: Any, schema: str, migrations: list[Migration]) -> None:
+    async def _migrate(self, connection: Any, schema: str, migrations: Sequence[Migration]) -> None:
         # Read the version again: another server may have migrated the schema meanwhile.
         identity, name, at, version = await _read_mark(connection, schema)
         check_version(version, migrations)
@@ -276,7 +280,7 @@ class PostgresEngine:
         await _grant(connection, schema)
 
 
-async def _check_layout(connection: Any, schema: str, migrations: list[Migration]) -> None:
+async def _check_layout(connection: Any, schema: str, migrations: Sequence[Migration]) -> None:
     """Refuse a schema that has other tables in place of those the migrations create."""
     rows = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
     present = {row[0] for row in rows}

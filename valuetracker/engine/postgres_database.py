@@ -93,7 +93,9 @@ class PostgresTransaction:
     def _text(self, statement: Statement) -> str:
         return statement.postgres.replace("{schema}", self._schema)
 
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def fetch_all(
+        self, statement: Statement, expected: int | None = None, **parameters: Any
+    ) -> list[tuple[Any, ...]]:
         rows = await self._connection.fetch(self._text(statement), *statement.values(parameters))
         return [tuple(row) for row in rows]
 

@@ -6,15 +6,25 @@ Nothing above this module knows files; databases are named by location and ident
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import secrets
 import shutil
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from valuetracker.engine import Database, Job, NewRunnerFactory, Transaction
+from valuetracker.engine import (
+    Database,
+    Job,
+    NewRunnerFactory,
+    Stamp,
+    TableCheck,
+    Transaction,
+)
 from valuetracker.engine import sqlite_file as files
 from valuetracker.engine.data_directory import (
     COMPANIONS,
@@ -23,6 +33,7 @@ from valuetracker.engine.data_directory import (
     sync_directory,
     sync_file,
 )
+from valuetracker.engine.known_files import KnownFiles, stamp_of
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.sqlite_database import SQLiteDatabase
@@ -34,22 +45,33 @@ class SQLiteEngine:
 
     name = "sqlite"
     version = sqlite3.sqlite_version
+    has_stamps = True
 
     def __init__(
-        self, directory: DataDirectory, new_runner_factory: NewRunnerFactory, readers: int
+        self,
+        directory: DataDirectory,
+        new_runner_factory: NewRunnerFactory,
+        readers: int,
+        tables: Mapping[str, TableCheck],
+        registry_tables: Mapping[str, TableCheck],
     ) -> None:
         self._directory = directory
-        self._new_runner_factory = new_runner_factory
         self._readers = readers
         migrations = migrations_directory() / "sqlite"
-        self._schema = files.Schema(load_migrations(migrations), new_runner_factory)
+        self._schema = files.Schema(load_migrations(migrations), new_runner_factory, tables)
         self._registry_schema = files.Schema(
-            load_migrations(migrations / "registry"), lambda: PlainRunner
+            load_migrations(migrations / "registry"), lambda: PlainRunner, registry_tables
         )
+        self._known = KnownFiles()
 
     def for_user(self, handle: str) -> SQLiteEngine:
-        directory = self._directory.for_user(handle)
-        return SQLiteEngine(directory, self._new_runner_factory, self._readers)
+        return SQLiteEngine(
+            self._directory.for_user(handle),
+            self._schema.new_runner_factory,
+            self._readers,
+            self._schema.tables,
+            self._registry_schema.tables,
+        )
 
     def lock(self) -> None:
         self._directory.lock()
@@ -63,7 +85,9 @@ class SQLiteEngine:
                     path, "registry", secrets.token_hex(16), self._registry_schema, at, _nothing
                 )
             identity, _ = await files.read_identity(path, self._registry_schema)
-            return await SQLiteDatabase.open(path, identity, self._registry_schema, readers=1)
+            return await SQLiteDatabase.open(
+                path, identity, self._registry_schema, readers=1, background_bytes=math.inf
+            )
         except ValueTrackerError as error:
             self._directory.unlock()
             raise RegistryUnusable(f"The registry {path} cannot be used: {error.message}") from None
@@ -79,10 +103,15 @@ class SQLiteEngine:
         path = self._directory.file(location)
         return path.exists() or path.is_symlink()
 
+    async def stamps(self, locations: Sequence[str]) -> list[Stamp | None]:
+        paths = [self._directory.file(location) for location in locations]
+        return await asyncio.to_thread(lambda: [stamp_of(path) for path in paths])
+
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
         identity = secrets.token_hex(16)
         path = self._directory.file(location)
         await files.create(path, name, identity, self._schema, at, setup)
+        self._known.remember(path)
         return identity
 
     async def identity(self, location: str) -> tuple[str, str]:
@@ -90,7 +119,7 @@ class SQLiteEngine:
 
     async def open(self, location: str, identity: str) -> SQLiteDatabase:
         path = self._directory.file(location)
-        return await SQLiteDatabase.open(path, identity, self._schema, self._readers)
+        return await SQLiteDatabase.open(path, identity, self._schema, self._readers, self._known)
 
     async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
         path = self._directory.file(location)

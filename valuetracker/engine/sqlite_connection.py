@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import aiosqlite
 
+from valuetracker.engine import NotVerifiedYet
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
     DatabaseDamaged,
@@ -29,6 +31,9 @@ T = TypeVar("T")
 
 # At debug level aiosqlite would log the arguments of every call, which are people's values.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
+
+# A row that is the last of several, or sums them up, depends on all of them.
+CHOOSES = re.compile(r"\bORDER BY\b|\b(count|exists|max|min|sum)\s*\(", re.IGNORECASE)
 
 DAMAGE = {
     sqlite3.SQLITE_CORRUPT,
@@ -64,7 +69,9 @@ class SQLiteTransaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    async def fetch_all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def fetch_all(
+        self, statement: Statement, expected: int | None = None, **parameters: Any
+    ) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement.sqlite, statement.values(parameters)).fetchall()
 
     async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
@@ -81,6 +88,27 @@ class SQLiteTransaction:
 
     async def execute_tuples(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> None:
         self._connection.executemany(statement.sqlite, rows)
+
+
+class UnverifiedTransaction(SQLiteTransaction):
+    """The transaction of a database whose rows are still being verified."""
+
+    __slots__ = ()
+
+    async def fetch_all(
+        self, statement: Statement, expected: int | None = None, **parameters: Any
+    ) -> list[tuple[Any, ...]]:
+        if expected is not None:
+            rows = await super().fetch_all(statement, **parameters)
+            if len(rows) >= expected:
+                return rows
+        raise NotVerifiedYet()
+
+    async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
+        row = await super().fetch_one(statement, **parameters)
+        if row is None or CHOOSES.search(statement.sqlite):
+            raise NotVerifiedYet()
+        return row
 
 
 def drive(verb: Coroutine[Any, Any, T]) -> T:

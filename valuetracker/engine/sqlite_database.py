@@ -5,6 +5,8 @@ One open SQLite database: a writer that is also the only checkpointer, and reade
   at once: so one connection does both, and readers are opened read-only.
 - `synchronous=FULL`: an answered write survives a power cut. Group commit buys back the
   speed: all jobs that wait go into one transaction and one sync.
+- A file is verified before anything may write to it. The rows of a large one are verified while
+  it is in use, in slices on a connection of their own.
 """
 
 from __future__ import annotations
@@ -12,18 +14,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import os
 import secrets
 import sqlite3
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from valuetracker.engine import Job
 from valuetracker.engine.group import GroupWriter, Outcome
+from valuetracker.engine.known_files import KnownFiles
 from valuetracker.engine.migrations import migrate
 from valuetracker.engine.sqlite_connection import (
     Connection,
     SQLiteTransaction,
+    UnverifiedTransaction,
     drive,
     translate,
 )
@@ -38,18 +44,35 @@ from valuetracker.engine.sqlite_file import (
     run,
     wal_of,
 )
-from valuetracker.errors import DatabaseDamaged
+from valuetracker.engine.sqlite_verification import RowVerification, check_log, check_structure
+from valuetracker.errors import DatabaseDamaged, DatabaseUnavailable, ValueTrackerError
 
 T = TypeVar("T")
+
+
+logger = logging.getLogger(__name__)
+
+# The rows of larger files are verified while they are in use.
+BACKGROUND_BYTES = 16 * 1024 * 1024
+# For this long rows are verified, and then for this long they are not, so that requests get
+# their turn.
+SLICE_SECONDS = 0.005
+PAUSE_SECONDS = 0.005
 
 
 class SQLiteDatabase(GroupWriter):
     """One open file: a writer that is also its only checkpointer, and readers."""
 
-    def __init__(self, path: Path, schema: Schema, readers: int) -> None:
+    def __init__(self, path: Path, schema: Schema, readers: int, known: KnownFiles) -> None:
         super().__init__(schema.new_runner_factory)
         self.path = path
         self._schema = schema
+        self._known = known
+        # The rows that are still to be verified; None once all have been.
+        self._unverified: RowVerification | None = RowVerification(schema)
+        self._verification: asyncio.Task[None] | None = None
+        # Why the file must not be used any more.
+        self._finding: ValueTrackerError | None = None
         self._writer: Connection | None = None
         self._inode = (0, 0)
         # Needed for every group; as texts, because making paths would cost more.
@@ -60,33 +83,45 @@ class SQLiteDatabase(GroupWriter):
         self._reader_slots = asyncio.Semaphore(max(1, readers))
 
     @classmethod
-    async def open(cls, path: Path, identity: str, schema: Schema, readers: int) -> SQLiteDatabase:
+    async def open(
+        cls,
+        path: Path,
+        identity: str,
+        schema: Schema,
+        readers: int,
+        known: KnownFiles | None = None,
+        background_bytes: float = BACKGROUND_BYTES,
+    ) -> SQLiteDatabase:
         """Open the file that has this identity; refuse any other without changing it."""
         if check_header(path) != APPLICATION_ID:
             raise DatabaseDamaged("The file is not a database of Value Tracker.")
-        database = cls(path, schema, readers)
+        database = cls(path, schema, readers, known or KnownFiles())
         try:
-            await database._open(identity)
+            await database._open(identity, background_bytes)
         except BaseException:
             await database.close()
             raise
         return database
 
-    async def _open(self, identity: str) -> None:
-        wal = wal_of(self.path)
-        unclean = wal.exists() and wal.stat().st_size > 0
+    async def _open(self, identity: str, background_bytes: float) -> None:
+        if self._known.is_sound(self.path):
+            self._unverified = None
+        elif wal_of(self.path).exists():
+            await self._verify(asyncio.to_thread(check_log, self.path))
         reader = await open_reader(self.path)
         self._all_readers.append(reader)
-        found, _ = await run(
-            reader,
-            functools.partial(inspect, schema=self._schema, unclean=unclean),
-        )
+        if self._unverified is not None:
+            at_once = await self.size() <= background_bytes
+            await self._verify(reader.run(functools.partial(self._verify_file, at_once=at_once)))
+        found, _ = await run(reader, functools.partial(inspect, schema=self._schema))
         if found != identity:
             raise DatabaseDamaged("The file is not the one that was registered.")
         self._inode = self._identity_on_disk()
         self._idle_readers.append(reader)
         self._writer = await open_writer(self.path)
         await run(self._writer, self._prepare_writer)
+        if self._unverified is not None:
+            self._verification = self._loop.create_task(self._verify_rows(self._unverified))
 
     def _prepare_writer(self, connection: sqlite3.Connection) -> None:
         migrate(connection, self._schema.migrations, self._failpoint)
@@ -100,10 +135,62 @@ class SQLiteDatabase(GroupWriter):
         return (found.st_dev, found.st_ino)
 
     def _check_in_place(self) -> None:
+        self._check_finding()
         # An unlinked file can be written to until it is closed; then all its content is lost.
         if self._identity_on_disk() != self._inode:
             self.suspect = True
             raise DatabaseDamaged("The database file was removed or replaced.")
+
+    # Verifying
+
+    def _verify_file(self, connection: sqlite3.Connection, at_once: bool) -> None:
+        is_current = check_structure(connection, self._schema)
+        if is_current and at_once and self._unverified is not None:
+            self._unverified.run(connection)
+            self._unverified = None
+
+    async def _verify_rows(self, rows: RowVerification) -> None:
+        """Verify the rows while the file is in use."""
+        with contextlib.suppress(ValueTrackerError):
+            await self._verify(self._run_slices(rows))
+            self._unverified = None
+
+    async def _run_slices(self, rows: RowVerification) -> None:
+        reader = await self._add_reader()
+        while True:
+            if await reader.run(functools.partial(rows.run, seconds=SLICE_SECONDS)):
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _verify(self, part: Awaitable[T]) -> T:
+        """Return the result of a part of the verification; if it fails, refuse the file."""
+        try:
+            return await part
+        except Exception as error:
+            finding = translate(error)
+            if not isinstance(finding, ValueTrackerError):
+                finding = DatabaseUnavailable("The file could not be verified.")
+            self.suspect = True
+            self._finding = finding
+            cause = None if isinstance(error, ValueTrackerError) else error
+            logger.error(finding.message, exc_info=cause, extra={"file": self._path_text})
+            raise finding from error
+
+    def _check_finding(self) -> None:
+        if self._finding is not None:
+            raise type(self._finding)(self._finding.message)
+
+    @property
+    def verifying(self) -> bool:
+        return self._unverified is not None
+
+    async def verified(self) -> None:
+        if self._verification is not None:
+            # Others wait, too: it goes on if this request is cancelled.
+            await asyncio.wait([self._verification])
+        self._check_finding()
+        if self._unverified is not None:
+            raise DatabaseUnavailable("The database was closed before it was verified.")
 
     async def size(self) -> int:
         wal = wal_of(self.path)
@@ -132,9 +219,14 @@ class SQLiteDatabase(GroupWriter):
         self._check_in_place()
         connection.execute("BEGIN")
         try:
-            return drive(job(SQLiteTransaction(connection)))
+            return drive(job(self._transaction(connection)))
         finally:
             connection.execute("ROLLBACK")
+
+    def _transaction(self, connection: sqlite3.Connection) -> SQLiteTransaction:
+        if self._unverified is not None:
+            return UnverifiedTransaction(connection)
+        return SQLiteTransaction(connection)
 
     def _translate(self, error: Exception) -> Exception:
         return translate(error)
@@ -163,7 +255,7 @@ class SQLiteDatabase(GroupWriter):
         self._check_in_place()
         try:
             connection.execute("BEGIN IMMEDIATE")
-            runner = self._make_runner(SQLiteTransaction(connection))
+            runner = self._make_runner(self._transaction(connection))
             outcome = drive(self._run_jobs(runner, jobs))
             connection.execute("COMMIT")
         except Exception:
@@ -185,6 +277,9 @@ class SQLiteDatabase(GroupWriter):
     async def close(self) -> None:
         """Answer the jobs that wait, then close: readers first, the writer last."""
         await self.finish_writing()
+        if self._verification is not None:
+            self._verification.cancel()
+            await asyncio.wait([self._verification])
         for reader in self._all_readers:
             await _close(reader)
         self._all_readers.clear()
@@ -194,6 +289,10 @@ class SQLiteDatabase(GroupWriter):
             self._writer = None
         if self._inode not in ((0, 0), self._identity_on_disk()):
             self._keep_log()
+        elif isinstance(self._finding, DatabaseDamaged):
+            self._known.remember(self.path, self._finding.message)
+        elif self._unverified is None and not self.suspect:
+            self._known.remember(self.path)
 
     def _keep_log(self) -> None:
         # Our file was removed or replaced, and SQLite has left our log beside it. SQLite must

@@ -13,12 +13,12 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job, NewRunnerFactory, mark
+from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
 from valuetracker.engine.data_directory import sync_directory, sync_file
 from valuetracker.engine.migrations import Migration, apply, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
@@ -41,15 +41,18 @@ UNRELEASED_IDS = {0x56544B52, 0x56544B31}
 # keep it from starting the WAL again. Above this many bytes we wait for the readers once.
 WAL_BYTES = 16 * 1024 * 1024
 BUSY_MS = 5_000
-SELECT_MARK = "SELECT identity, name, created_at, checksum FROM file"
+MARK = TableCheck(("identity", "name", "created_at", "checksum"), mark.verify)
+SELECT_MARK = f"SELECT {', '.join(MARK.columns)} FROM file"
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The migrations of a kind of database, and the runners of its groups."""
+    """The migrations of a kind of database, the runners of its groups, and its tables by name."""
 
-    migrations: list[Migration]
+    migrations: tuple[Migration, ...]
     new_runner_factory: NewRunnerFactory
+    # All but `file`, which is the engine's own.
+    tables: Mapping[str, TableCheck]
 
 
 def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -89,7 +92,12 @@ def check_header(path: Path) -> int:
         raise translate(error) from error
     if not header:
         raise DatabaseDamaged("The database file is empty.")
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\x00"):
+    if (
+        len(header) < 100
+        or not header.startswith(b"SQLite format 3\x00")
+        # Its format for writing and for reading: with a rollback journal, or with a log.
+        or header[18:20] not in (b"\1\1", b"\2\2")
+    ):
         raise DatabaseDamaged("The file is not a database.")
     application_id = int.from_bytes(header[68:72], "big")
     if application_id in UNRELEASED_IDS:
@@ -97,17 +105,21 @@ def check_header(path: Path) -> int:
     return application_id
 
 
-def inspect(connection: sqlite3.Connection, schema: Schema, unclean: bool) -> tuple[str, str]:
-    """Check a file before anything may write to it; return its identity and name."""
+def page_size_of(path: Path) -> int:
+    with path.open("rb") as handle:
+        size = int.from_bytes(handle.read(18)[16:], "big")
+    return 65_536 if size == 1 else size
+
+
+def check_application_id(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
+
+
+def inspect(connection: sqlite3.Connection, schema: Schema) -> tuple[str, str]:
+    """Return the identity and name of a file; refuse one that is not ours, or of the future."""
+    check_application_id(connection)
     check_version(version_of(connection), schema.migrations)
-    # After a clean stop there is no WAL. An existing WAL was left by a killed process, which is
-    # fine, or it belongs to another file, which only a check of the whole file can detect.
-    if unclean:
-        result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if result != "ok":
-            raise DatabaseDamaged()
     identity, name, _ = mark.verify(connection.execute(SELECT_MARK).fetchone())
     return identity, name
 
@@ -118,7 +130,7 @@ async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
     reader = await open_reader(path)
     try:
-        return await run(reader, functools.partial(inspect, schema=schema, unclean=False))
+        return await run(reader, functools.partial(inspect, schema=schema))
     finally:
         await reader.close()
 

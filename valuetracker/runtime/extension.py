@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from valuetracker.engine import Database, Transaction
+from valuetracker.engine import Database, NotVerifiedYet, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
@@ -104,7 +104,12 @@ class Extension:
                 return refusal, snapshot
 
         commits = self._commits
-        result, snapshot = await self.database.read(job)
+        try:
+            result, snapshot = await self.database.read(job)
+        except NotVerifiedYet:
+            await self.database.verified()
+            commits = self._commits
+            result, snapshot = await self.database.read(job)
         revision = snapshot.head.revision
         while revision > self.revision:
             if not self.database.writing:
@@ -136,9 +141,16 @@ class Extension:
     ) -> Written:
         job = WriteJob(verb, arguments, context, status)
         try:
-            written: Written = await self.database.write(job)
+            return await self._write(job)
         except NothingChanged as rolled_back:
-            written = await self.database.write(job_after_rollback(job, rolled_back))
+            return await self._write(job_after_rollback(job, rolled_back))
+
+    async def _write(self, job: WriteJob) -> Written:
+        try:
+            written: Written = await self.database.write(job)
+        except NotVerifiedYet:
+            await self.database.verified()
+            written = await self.database.write(job)
         return written
 
     async def _next_commit(self) -> None:
@@ -161,9 +173,9 @@ class Extension:
         if not self.users:
             self._unused.set()
 
-    async def close(self, reason: str) -> None:
+    async def end(self, reason: str) -> None:
         """
-        End the feed, wait until no request uses the database, and close it.
+        End the feed, and wait until no request uses the database: then it can be closed.
 
         The caller makes sure that nobody can acquire the extension any more.
         """
@@ -171,4 +183,3 @@ class Extension:
         while self.users:
             self._unused.clear()
             await self._unused.wait()
-        await self.database.close()

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from valuetracker.engine import Engine
+from valuetracker.engine import Database, Engine
 from valuetracker.errors import (
     DatabaseDamaged,
     ExtensionExists,
@@ -128,6 +128,8 @@ class Extensions:
                 raise ExtensionNotRegistered(extension_id)
             extension = await self._open_record(record)
             self._open[extension_id] = extension
+            if extension.database.verifying:
+                self._start(self._close_if_damaged(extension))
             self._capacity.add_open(extension, partial(self._close_if_unused, extension))
             self.acquire_open(extension_id)
         self._capacity.evict_idle()
@@ -144,7 +146,11 @@ class Extensions:
     async def _open_record(self, record: Record) -> Extension:
         assert record.location is not None
         assert record.identity is not None
-        database = await self.engine.open(record.location, record.identity)
+        try:
+            database = await self.engine.open(record.location, record.identity)
+        except DatabaseDamaged:
+            await self._save(replace(record, stamp=None))
+            raise
         try:
             head = await database.read(load_head)
             if head.revision < record.revision:
@@ -174,6 +180,12 @@ class Extensions:
         with contextlib.suppress(ValueTrackerError):
             await self.registry.save_revision(extension.id, extension.revision)
 
+    async def _save(self, record: Record) -> None:
+        """Save what the registry knows of a database, if that is new and the registry works."""
+        if record != self.registry.find(record.id):
+            with contextlib.suppress(ValueTrackerError):
+                await self.registry.save(record)
+
     # Closing
 
     def _close_if_unused(self, extension: Extension) -> None:
@@ -195,9 +207,31 @@ class Extensions:
         """Close the database; the caller holds the lock, so nobody opens it meanwhile."""
         del self._open[extension.id]
         self._capacity.remove_open(extension)
-        await extension.close(reason)
+        await extension.end(reason)
+        head = await self._read_head(extension.database)
+        await extension.database.close()
         self._cache.invalidate_all(extension)
-        await self._save_revision(extension)
+        record = self.registry.find(extension.id)
+        if record is not None and record.location is not None:
+            stamp = None
+            if head is not None:
+                (stamp,) = await self.engine.stamps([record.location])
+            await self._save(record.closed(extension.revision, head, stamp))
+
+    async def _read_head(self, database: Database) -> Head | None:
+        """Return the head for the registry, if that can use it, and the database is sound."""
+        if not self.engine.has_stamps or database.suspect:
+            return None
+        try:
+            return await database.read(load_head)
+        except ValueTrackerError:
+            return None
+
+    async def _close_if_damaged(self, extension: Extension) -> None:
+        try:
+            await extension.database.verified()
+        except ValueTrackerError:
+            await self._close(extension)
 
     # Compaction
 
@@ -250,6 +284,7 @@ class Extensions:
             if extension is not None:
                 # Writes in progress are finished and answered before the database is closed.
                 await self._close_locked(extension, "gone")
+                known = self.registry.find(extension_id) or known
                 known = replace(known, revision=max(known.revision, extension.revision))
             if purge and known.location is not None:
                 known = await provisioning.purge(known, known.location)
@@ -263,42 +298,64 @@ class Extensions:
         return len(self._open)
 
     async def list_extensions(self) -> list[ExtensionSummary]:
-        return [await self._summary(record) for record in self.registry.list_registered()]
+        return await self._summaries(self.registry.list_registered())
 
     async def get_extension(self, extension_id: str) -> ExtensionSummary:
         record = self.registry.find_registered(extension_id)
         if record is None:
             raise ExtensionNotRegistered(extension_id)
-        return await self._summary(record)
+        return (await self._summaries([record]))[0]
+
+    async def _summaries(self, records: list[Record]) -> list[ExtensionSummary]:
+        # The registry knows the numbers of a closed database, if nobody has changed it.
+        closed = [each for each in records if each.stamp is not None and each.id not in self._open]
+        stamps = await self.engine.stamps([each.location or "" for each in closed])
+        known: dict[str, ExtensionSummary] = {
+            record.id: _numbers(record, record, stamp.bytes)
+            for record, stamp in zip(closed, stamps, strict=True)
+            if stamp is not None and stamp.text == record.stamp
+        }
+        return [known.get(each.id) or await self._summary(each) for each in records]
 
     async def _summary(self, record: Record) -> ExtensionSummary:
-        summary: ExtensionSummary = {
-            "id": record.id,
-            "status": "ok",
-            "revision": record.revision,
-            "path": record.location or "",
-            "registeredAt": record.registered_at,
-        }
+        """Return the numbers of an open database; it is opened if need be."""
         try:
             extension = await self.acquire(record.id)
         except ValueTrackerError as error:
             # An extension that cannot be opened must not hide the others.
-            return {**summary, "status": error.code}
+            return _description(record, error.code)
         try:
             head = (await extension.read(_head)).result
-            return {
-                **summary,
-                "characters": head.characters,
-                "instances": head.instances,
-                "keys": head.keys,
-                "bytes": await extension.database.size(),
-                "revision": head.revision,
-            }
+            status = "verifying" if extension.database.verifying else "ok"
+            return _numbers(record, head, await extension.database.size(), status)
         except ValueTrackerError as error:
-            return {**summary, "status": error.code}
+            return _description(record, error.code)
         finally:
             self.release(extension)
 
 
 async def _head(tx: Snapshot) -> Head:
     return tx.head
+
+
+def _description(record: Record, status: str) -> ExtensionSummary:
+    return {
+        "id": record.id,
+        "status": status,
+        "revision": record.revision,
+        "path": record.location or "",
+        "registeredAt": record.registered_at,
+    }
+
+
+def _numbers(
+    record: Record, counted: Head | Record, bytes: int, status: str = "ok"
+) -> ExtensionSummary:
+    return {
+        **_description(record, status),
+        "characters": counted.characters,
+        "instances": counted.instances,
+        "keys": counted.keys,
+        "bytes": bytes,
+        "revision": counted.revision,
+    }

@@ -17,7 +17,7 @@ from valuetracker.errors import (
 )
 from valuetracker.runtime.registry import Record, Registry
 from valuetracker.store import adoption
-from valuetracker.store.rows.head import load_head, make_head
+from valuetracker.store.rows.head import Head, load_head, make_head
 from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.jobs import WriteJob
 from valuetracker.store.tx.ledger import Ledger
@@ -62,8 +62,10 @@ class Provisioning:
             identity = await self._reuse(location, known)
         else:
             identity = await self._create_or_adopt(extension_id, location, floor, at)
-        revision = await self._continue_above(location, identity, floor)
-        return Record(extension_id, location, identity, revision, True, at)
+        head = await self._continue_above(location, identity, floor)
+        (stamp,) = await self._engine.stamps([location])
+        record = Record(extension_id, location, identity, floor, True, at)
+        return record.closed(head.revision, head, stamp)
 
     async def _reuse(self, location: str, known: Record) -> str:
         """Return the identity of a database that was registered before; it must be the same."""
@@ -90,9 +92,9 @@ class Provisioning:
             raise PathInUse("That file is the database of another extension.")
         return identity
 
-    async def _continue_above(self, location: str, identity: str, floor: int) -> int:
+    async def _continue_above(self, location: str, identity: str, floor: int) -> Head:
         """
-        Raise the revision of the database to `floor` if it is lower, and return the revision.
+        Raise the revision of the database to `floor` if it is lower, and return its head.
 
         An older copy of the file must not give out numbers that were given out before.
         """
@@ -100,8 +102,10 @@ class Provisioning:
         try:
             head = await database.read(load_head)
             if head.revision < floor:
+                await database.verified()
                 await database.write(WriteJob(skip_to, (floor,)))
-            return max(head.revision, floor)
+                head = await database.read(load_head)
+            return head
         finally:
             await database.close()
 
@@ -111,12 +115,13 @@ class Provisioning:
         # and a second purge finishes the first.
         revision = await self._last_revision(record, location)
         await self._engine.discard(location, record.id)
-        return replace(record, location=None, identity=None, revision=revision)
+        return replace(record, location=None, identity=None, revision=revision, stamp=None)
 
     async def _last_revision(self, record: Record, location: str) -> int:
         try:
             assert record.identity is not None
-            return await self._continue_above(location, record.identity, record.revision)
+            head = await self._continue_above(location, record.identity, record.revision)
+            return head.revision
         except ValueTrackerError:
             # The file cannot be read any more. The saved revision lags behind by less than this.
             return record.revision + 2 * SAVED_EVERY

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from valuetracker.engine import Database, Transaction
+from valuetracker.engine import Database, Stamp, Transaction
+from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.row import Row, insert, select
+from valuetracker.store.verification import check_of
 
 
 @dataclass(slots=True)
@@ -25,6 +27,12 @@ class Record(Row, table="extensions"):
     revision: int
     registered: int
     registered_at: str
+    # The numbers of its database when that was closed, and the stamp it had then; None if they
+    # are not known.
+    characters: int = 0
+    instances: int = 0
+    keys: int = 0
+    stamp: str | None = None
     checksum: int = 0
 
     def __post_init__(self) -> None:
@@ -35,7 +43,16 @@ class Record(Row, table="extensions"):
     def folded(self) -> str:
         return self.id.lower()
 
+    def closed(self, revision: int, head: Head | None, stamp: Stamp | None) -> Record:
+        """Return the row after its database was closed, with this head if that is known."""
+        row = replace(self, revision=max(self.revision, revision), stamp=None)
+        if head is not None and stamp is not None:
+            row.characters, row.instances, row.keys = head.characters, head.instances, head.keys
+            row.stamp = stamp.text
+        return row
 
+
+TABLES = {Record.table: check_of(Record)}
 SELECT_RECORDS = select(Record, "ORDER BY id")
 UPSERT_RECORD = insert(
     Record,

@@ -10,7 +10,8 @@ CREATE TABLE {schema}.file (
 -- One row is one extension that was ever registered. It outlives deregistration and
 -- purge, because `revision` (the highest number known to have been given out) must never
 -- be given out again. `location` is where its database lies, NULL once purged; `identity`
--- is what that database must say of itself.
+-- is what that database must say of itself. `characters`, `instances` and `keys` are the numbers
+-- of its database when it was closed, and `stamp` tells if it was changed since.
 CREATE TABLE {schema}.extensions (
     id            TEXT COLLATE "C" PRIMARY KEY,
     location      TEXT COLLATE "C" UNIQUE,
@@ -18,6 +19,10 @@ CREATE TABLE {schema}.extensions (
     revision      BIGINT NOT NULL,
     registered    BIGINT NOT NULL,
     registered_at TEXT COLLATE "C" NOT NULL,
+    characters    BIGINT NOT NULL,
+    instances     BIGINT NOT NULL,
+    keys          BIGINT NOT NULL,
+    stamp         TEXT COLLATE "C",
     checksum      BIGINT NOT NULL
 );
 

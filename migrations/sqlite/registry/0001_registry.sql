@@ -9,7 +9,8 @@ CREATE TABLE file (
 -- One row is one extension that was ever registered. It outlives deregistration and
 -- purge, because `revision` (the highest number known to have been given out) must never
 -- be given out again. `location` is where its database lies, NULL once purged; `identity`
--- is what that database must say of itself.
+-- is what that database must say of itself. `characters`, `instances` and `keys` are the numbers
+-- of its database when it was closed, and `stamp` tells if it was changed since.
 CREATE TABLE extensions (
     id            TEXT PRIMARY KEY,
     location      TEXT UNIQUE,
@@ -17,6 +18,10 @@ CREATE TABLE extensions (
     revision      INTEGER NOT NULL,
     registered    INTEGER NOT NULL,
     registered_at TEXT NOT NULL,
+    characters    INTEGER NOT NULL,
+    instances     INTEGER NOT NULL,
+    keys          INTEGER NOT NULL,
+    stamp         TEXT,
     checksum      INTEGER NOT NULL
 ) STRICT;
 

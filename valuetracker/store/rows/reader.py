@@ -166,11 +166,13 @@ class RowReader:
         missing = [id for id in ids if ("instance", id) not in self.cache.holders.rows]
         if not missing:
             return
+        rows = await self._transaction.fetch_all(
+            holders.SELECT_INSTANCES_BY_ID,
+            expected=len(set(missing)),
+            ids=orjson.dumps(missing).decode(),
+        )
         for id in missing:
             self.cache.keep_holder(("instance", id), None)
-        rows = await self._transaction.fetch_all(
-            holders.SELECT_INSTANCES_BY_ID, ids=orjson.dumps(missing).decode()
-        )
         for row in rows:
             holder = HolderRow.of(row)
             self.cache.keep_holder((holder.space, holder.id), holder)
@@ -185,10 +187,14 @@ class RowReader:
             return
         if len(missing) == 1:
             holder, key = missing[0]
-            rows = await self._transaction.fetch_all(holders.SELECT_VALUE, holder=holder, key=key)
+            rows = await self._transaction.fetch_all(
+                holders.SELECT_VALUE, expected=1, holder=holder, key=key
+            )
         else:
             rows = await self._transaction.fetch_all(
-                holders.SELECT_VALUES_BY_PAIR, pairs=orjson.dumps(missing).decode()
+                holders.SELECT_VALUES_BY_PAIR,
+                expected=len(set(missing)),
+                pairs=orjson.dumps(missing).decode(),
             )
         for holder, key in missing:
             cache.values_of(holder).rows[key] = None
