@@ -335,17 +335,16 @@ async def test_skipped_revisions_are_never_used(database: SQLiteDatabase, path: 
 
 
 async def test_a_damaged_value_is_not_overwritten(path: Path) -> None:
+    def spoil(connection: Any) -> None:
+        connection.execute("UPDATE data SET value = '3' WHERE key = 'a'")
+
     async with opened(path) as database:
         await write(database, put_instance, "i", "c", None)
         await write(database, merge_values, TARGET, {"a": "1", "b": "2"})
-
-        def spoil(connection: Any) -> None:
-            connection.execute("UPDATE data SET value = '3' WHERE key = 'a'")
-
+        # Have no row in the cache.
+        database._make_runner = database._new_runner_factory()
         assert database._writer is not None
         await database._writer.run(spoil)
-    # Open the file again, so that no row is in a cache.
-    async with opened(path) as database:
         for job in (
             (set_value, TARGET, "a", "4"),
             (override_values, TARGET, {"a": "4"}),

@@ -7,12 +7,13 @@ A table that has none makes `tests/store/test_verification.py` fail.
 from __future__ import annotations
 
 from valuetracker.engine import TableCheck
-from valuetracker.store.rows.characters import CharacterRow
-from valuetracker.store.rows.chats import AliasRow, ChatRow
+from valuetracker.store.rows.characters import CharacterRow, MemberRow
+from valuetracker.store.rows.chats import AliasRow, ChatRow, SessionRow
 from valuetracker.store.rows.checkpoints import CheckpointRow
+from valuetracker.store.rows.claims import ClaimRow
 from valuetracker.store.rows.entries import TAKEN, EntryRow, KeyframeRow
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.holders import AdoptedRow, DataRow, HolderRow
 from valuetracker.store.rows.operations import OperationRow
 from valuetracker.store.rows.places import FlipRow, PlaceRow
 from valuetracker.store.rows.row import Row
@@ -21,13 +22,17 @@ from valuetracker.store.tx.idempotency import RequestRow
 ROWS: tuple[type[Row], ...] = (
     CharacterRow,
     HolderRow,
+    MemberRow,
     DataRow,
+    AdoptedRow,
     EntryRow,
     KeyframeRow,
     ChatRow,
     AliasRow,
     PlaceRow,
     FlipRow,
+    SessionRow,
+    ClaimRow,
     OperationRow,
     CheckpointRow,
     RequestRow,
