@@ -137,7 +137,7 @@ class Settings:
         also="COMFYVN_LOG_LEVEL",
         choices=("debug", "info", "warning", "error"),
     )
-    cache_mb: int = _setting(32, "Memory for finished answers, in MiB; 0 keeps none.")
+    cache_mb: int = _setting(16, "Memory for finished answers, in MiB; 0 keeps none.")
     open_databases: int = _setting(
         64, "How many databases stay open; those in use or being followed are not closed."
     )

@@ -20,6 +20,7 @@ from valuetracker.runtime.extension import Extension
 from valuetracker.store.characters import get_character, put_character
 from valuetracker.store.data import find_value, list_values, set_value
 from valuetracker.store.instances import put_instance
+from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import instance
 from valuetracker.store.rows.tags import EVERYTHING, holder_tag
@@ -36,7 +37,7 @@ async def database(tmp_path: Path) -> AsyncIterator[SQLiteDatabase]:
 
 @pytest.fixture
 async def extension(database: SQLiteDatabase) -> Extension:
-    extension = Extension("demo", database, 0, lambda *_: None, Capacity(4))
+    extension = Extension("demo", database, Head(0, 0), lambda *_: None, Capacity(4))
     database.on_commit = extension.apply_commit
     await extension.write(put_instance, "i", "c", None)
     return extension
@@ -177,7 +178,7 @@ async def test_readers_never_see_an_older_revision_after_a_newer_one(extension: 
 
 
 async def test_the_end_waits_for_running_verbs(database: SQLiteDatabase) -> None:
-    extension = Extension("demo", database, 0, lambda *_: None, Capacity(4))
+    extension = Extension("demo", database, Head(0, 0), lambda *_: None, Capacity(4))
     extension.acquire()
     extension.acquire()
 

@@ -37,6 +37,7 @@ from valuetracker.store.data import (
 )
 from valuetracker.store.instances import delete_instance, delete_instances_of, put_instance
 from valuetracker.store.rows.spaces import instance
+from valuetracker.store.rows.tags import ALL_CHARACTERS, ALL_INSTANCES, EVERYTHING
 from valuetracker.store.tx.changes import ChangeValue, UpdateHead
 from valuetracker.store.tx.jobs import Written
 from valuetracker.store.tx.ledger import Ledger
@@ -317,9 +318,18 @@ async def test_a_commit_names_what_it_touched(database: SQLiteDatabase) -> None:
     await write(database, put_instance, "i", "d", None)
 
     assert [commit.revision for commit in commits] == [2, 3]
-    both = {("everything",), ("instance", "i"), ("character", "c")}
-    assert commits[0].tags == {*both, ("instance", "i", "a")}
-    assert commits[1].tags == {*both, ("character", "d")}
+    value, moved = commits
+    assert value.tags == {EVERYTHING, ("character", "c")}
+    touched = value.holders["instance", "i"]
+    assert (touched.revision, {key: row.value for key, row in touched.rows.items()}) == (
+        2,
+        {"a": "1"},
+    )
+    assert moved.tags == {
+        *(EVERYTHING, ALL_INSTANCES, ALL_CHARACTERS),
+        *(("instance", "i"), ("character", "c"), ("character", "d")),
+    }
+    assert moved.holders["instance", "i"].rows == {}
 
 
 async def test_skipped_revisions_are_never_used(database: SQLiteDatabase, path: Path) -> None:

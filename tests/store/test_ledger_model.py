@@ -29,6 +29,7 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
 from valuetracker.store import characters, data, instances
+from valuetracker.store.rows.head import load_head
 from valuetracker.store.rows.spaces import Address, instance
 from valuetracker.store.tx.jobs import Written
 
@@ -193,9 +194,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.database = await self.stack.enter_async_context(
             self.bench.opened(self.identity, self.name)
         )
-        self.extension = Extension(
-            "demo", self.database, self.model.revision, lambda *_: None, Capacity(4)
-        )
+        head = await self.database.read(load_head)
+        assert head.revision == self.model.revision
+        self.extension = Extension("demo", self.database, head, lambda *_: None, Capacity(4))
         self.database.on_commit = self.extension.apply_commit
 
     def teardown(self) -> None:

@@ -151,6 +151,7 @@ ENDPOINTS = [
         returns=Values,
         query=(AT_FIELD,),
         raises=(InvalidId, *PAST),
+        quick=True,
     ),
     Endpoint(
         ("GET",),
@@ -159,6 +160,7 @@ ENDPOINTS = [
         returns=Values,
         query=(AT_FIELD,),
         raises=(InvalidId, InvalidKey, *PAST),
+        quick=True,
     ),
     Endpoint(
         ("POST", "PUT"),
@@ -167,6 +169,7 @@ ENDPOINTS = [
         returns=ValueSet,
         body=(Field("key", KEY, "The key."), Field("value", VALUE, "Any JSON value.")),
         raises=VALUE_REFUSALS,
+        quick=True,
     ),
     Endpoint(
         ("DELETE",),
@@ -174,6 +177,7 @@ ENDPOINTS = [
         remove_value,
         returns=Success,
         raises=(InvalidId, InvalidKey, DataKeyNotFound, RevisionConflict),
+        quick=True,
     ),
     Endpoint(
         ("DELETE",),
@@ -181,6 +185,7 @@ ENDPOINTS = [
         clear_values,
         returns=Success,
         raises=(InvalidId, InstanceNotFound, RevisionConflict),
+        quick=True,
     ),
     Endpoint(
         ("PUT",),
@@ -189,6 +194,7 @@ ENDPOINTS = [
         returns=SuccessMessage,
         body=AnyKeys("All keys, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
+        quick=True,
     ),
     Endpoint(
         ("PUT",),
@@ -197,6 +203,7 @@ ENDPOINTS = [
         returns=SuccessMessage,
         body=AnyKeys("The keys to set, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
+        quick=True,
     ),
     Endpoint(
         ("PATCH",),
@@ -205,6 +212,7 @@ ENDPOINTS = [
         returns=Values,
         body=AnyDocument("A merge patch or a JSON Patch.", PATCHES),
         raises=(*VALUE_REFUSALS, TooManyKeys, InvalidPatch, PatchFailed, PatchTestFailed),
+        quick=True,
     ),
     Endpoint(
         ("PUT",),
@@ -220,6 +228,7 @@ ENDPOINTS = [
             InstanceNotFound,
             RevisionConflict,
         ),
+        quick=True,
     ),
 ]
 

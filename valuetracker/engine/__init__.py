@@ -138,6 +138,14 @@ class Database(Protocol):
 
     async def read(self, job: Job[T]) -> T: ...
 
+    def read_at_once(self, job: Job[T]) -> T | None:
+        """
+        Run a job without leaving the event loop, or return None if it should not wait for it.
+
+        For jobs that read a few rows: to hand them to a thread costs more than to run them.
+        """
+        ...
+
     async def write(self, job: Any) -> Any: ...
 
     async def size(self) -> int:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import State
 from uvicorn.server import ServerState
@@ -68,7 +67,7 @@ class Answers:
         on_all_sent: Callable[[], None],
         on_stream: Callable[[], None],
     ) -> None:
-        self._dispatch: Callable[[Request], Reply | Coroutine[Any, Any, Reply]]
+        self._dispatch: Callable[[Request], Reply | Awaitable[Reply]]
         self._dispatch = app_state.dispatcher.dispatch
         self._shared: SharedState = app_state.shared
         self._capacity: Capacity = app_state.capacity
@@ -111,7 +110,7 @@ class Answers:
                 reservation.release()
             self.is_last = True
 
-    async def _finish(self, answer: Answer, reply: Reply | Coroutine[Any, Any, Reply]) -> None:
+    async def _finish(self, answer: Answer, reply: Reply | Awaitable[Reply]) -> None:
         """Make an answer and send it, then begin those of the queue."""
         try:
             if not isinstance(reply, Reply):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -114,7 +114,7 @@ class ASGIAdapter:
 
     async def _answer_while_connected(
         self,
-        reply: Reply | Coroutine[Any, Any, Reply],
+        reply: Reply | Awaitable[Reply],
         root: bytes,
         receive: Receive,
         send: Send,
@@ -142,9 +142,7 @@ class ASGIAdapter:
         if not answering.cancelled():
             answering.result()
 
-    async def _answer(
-        self, reply: Reply | Coroutine[Any, Any, Reply], root: bytes, send: Send
-    ) -> None:
+    async def _answer(self, reply: Reply | Awaitable[Reply], root: bytes, send: Send) -> None:
         if not isinstance(reply, Reply):
             reply = await reply
         if reply.pieces is None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from valuetracker.eager import in_task, start
 from valuetracker.errors import TokenInvalid, TokenRequired, Unauthorized, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 from valuetracker.http.call import Call, Document, Service, Stream
@@ -48,9 +49,9 @@ from valuetracker.http.request_parsing import (
     parse_query,
     refuse_repeated,
 )
-from valuetracker.http.router import Router
+from valuetracker.http.router import Match, Router
 from valuetracker.names import DEFAULT_USER
-from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.answer_cache import AnswerCache, exact
 from valuetracker.runtime.extension import Read
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.jobs import Written
@@ -73,8 +74,8 @@ class Dispatcher:
         self._failpoint = Failpoint.from_environment()
         self._packer = Packer()
 
-    def dispatch(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]:
-        """Return the answer if it is in the answer cache, otherwise a coroutine that makes it."""
+    def dispatch(self, request: Request) -> Reply | Awaitable[Reply]:
+        """Return the answer if it needs no wait, otherwise what makes it when it is awaited."""
         started = time.perf_counter()
         headers = dict(request.headers)
         try:
@@ -96,7 +97,15 @@ class Dispatcher:
                 return self._finish(request, reply, started, caller.origin)
         elif is_preflight(request.method, headers):
             return self._finish(request, preflight_reply(caller.origin, headers), started, None)
-        return self._answer(request, headers, caller, started)
+        path, _, query = request.target.partition(b"?")
+        try:
+            if path == b"/" and request.method in ("GET", "HEAD"):
+                return json_reply(302, b"", [(b"location", HOME)])
+            match = self.router.find(request.method, path)
+        except ValueTrackerError as error:
+            return self._finish(request, error_reply(error), started, caller.origin)
+        answer = self._answer(request, headers, caller, match, query, started)
+        return start(answer) if match.endpoint.quick else answer
 
     def admit(self, headers: Headers) -> None:
         """Raise if a request with these headers would be refused, whatever its body is."""
@@ -118,10 +127,16 @@ class Dispatcher:
         return reply
 
     async def _answer(
-        self, request: Request, headers: HeaderMap, caller: Caller, started: float
+        self,
+        request: Request,
+        headers: HeaderMap,
+        caller: Caller,
+        match: Match,
+        query: bytes,
+        started: float,
     ) -> Reply:
         try:
-            reply = await self._handle(request, headers, caller)
+            reply = await self._handle(request, headers, caller, match, query)
             self._failpoint.reach("before_reply")
         except ValueTrackerError as error:
             if error.status >= 500:
@@ -131,16 +146,15 @@ class Dispatcher:
             reply = error_reply(unexpected_failure(error, request))
         return self._finish(request, reply, started, caller.origin)
 
-    async def _handle(self, request: Request, headers: HeaderMap, caller: Caller) -> Reply:
-        path, _, query = request.target.partition(b"?")
-        if path == b"/" and request.method in ("GET", "HEAD"):
-            return json_reply(302, b"", [(b"location", HOME)])
-        match = self.router.find(request.method, path)
+    async def _handle(
+        self, request: Request, headers: HeaderMap, caller: Caller, match: Match, query: bytes
+    ) -> Reply:
         endpoint = match.endpoint
         extension_id = parse_extension_id(endpoint, headers)
         users = self.service.users
         extensions = users.default
         if caller.user != DEFAULT_USER:
+            await in_task()
             extensions = await users.acquire(caller.user)
         try:
             call = Call(self.service, extensions, caller, extension_id, parse_path(match))
@@ -215,8 +229,8 @@ class Dispatcher:
             and named == (read.extension.id.encode() if endpoint.extension == "header" else b"")
         ):
             key = (call.caller.scope, named, request.target)
-            size = len(body) + len(named) + len(request.target)
-            self.cache.keep(key, reply, size, read.extension, read.tags)
+            reply.body = exact(body)
+            self.cache.keep(key, reply, read.extension, read.tags, read.shows, read.is_list)
         return if_modified(reply, headers)
 
 

@@ -90,6 +90,9 @@ class Endpoint:
     # True if the path is served without the prefix as well.
     at_root: bool = False
     access: Access = "extension"
+    # True if the handler only runs a verb. Then it is begun without a task: most reads of a few
+    # rows have no need to wait.
+    quick: bool = False
 
     def __post_init__(self) -> None:
         for name in PARAMETER.findall(self.path):

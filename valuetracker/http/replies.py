@@ -127,6 +127,10 @@ class Reply:
     def without_body(self) -> Reply:
         return replace(self, body=b"", length=len(self.body), pieces=None, _head=None)
 
+    def updated(self, body: bytes, etag: bytes) -> Reply:
+        """Return the same answer with another body and ETag."""
+        return Reply(self.status, self.common, [(b"etag", etag)], body, etag)
+
     def with_headers(self, *headers: tuple[bytes, bytes]) -> Reply:
         return replace(self, extra=[*self.extra, *headers], _head=None)
 

@@ -14,21 +14,27 @@ one:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from valuetracker.eager import in_task
 from valuetracker.engine import Database, NotVerifiedYet, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
-from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.snapshot import Snapshot, TooLong
 from valuetracker.store.rows.tags import EVERYTHING, Tag
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written, job_after_rollback
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+# A read of more rows than this leaves the event loop.
+MOST_ROWS = 256
 
 
 @dataclass(slots=True)
@@ -41,6 +47,9 @@ class Read(Generic[T]):
     etag: int | str | None
     tags: frozenset[Tag]
     keepable: bool
+    # See `Snapshot`.
+    shows: str | None
+    is_list: bool
 
 
 class Extension:
@@ -50,13 +59,15 @@ class Extension:
         self,
         id: str,
         database: Database,
-        revision: int,
+        head: Head,
         committed: Callable[[Extension, Commit], None],
         capacity: Capacity,
     ) -> None:
         self.id = id
         self.database = database
-        self.revision = revision
+        self.revision = head.revision
+        # The ETag of lists.
+        self.etag = etag_of(head.tag)
         # How many requests use the database now.
         self.users = 0
         # When it was last used, on the clock of `Capacity`.
@@ -79,6 +90,7 @@ class Extension:
                 # Commits before this one were not reported to us: any answer may be stale.
                 commit.tags = None
             self.revision = commit.revision
+            self.etag = etag_of(commit.tag)
             self._commits += 1
             self._committed(self, commit)
             self.feed.add_commit(commit)
@@ -103,26 +115,48 @@ class Extension:
                 # "Not found" was true at a revision, as any other answer was.
                 return refusal, snapshot
 
+        async def quick_job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
+            snapshot = await Snapshot.take(transaction)
+            snapshot.most_rows = MOST_ROWS
+            return await verb(snapshot, *arguments, **named), snapshot
+
         commits = self._commits
-        try:
-            result, snapshot = await self.database.read(job)
-        except NotVerifiedYet:
-            await self.database.verified()
-            commits = self._commits
-            result, snapshot = await self.database.read(job)
+        found: tuple[T | ValueTrackerError, Snapshot] | None = None
+        if hasattr(verb, "is_quick"):
+            # A refusal takes the usual way.
+            with contextlib.suppress(TooLong, NotVerifiedYet, ValueTrackerError):
+                found = self.database.read_at_once(quick_job)
+        if found is None:
+            await in_task()
+            try:
+                found = await self.database.read(job)
+            except NotVerifiedYet:
+                await self.database.verified()
+                commits = self._commits
+                found = await self.database.read(job)
+        result, snapshot = found
         revision = snapshot.head.revision
         while revision > self.revision:
             if not self.database.writing:
                 # The report of a commit was lost, or another process wrote: any cached
                 # answer may be stale.
-                self.apply_commit(Commit(revision, tags=None))
+                self.apply_commit(Commit(revision, tags=None, tag=snapshot.head.tag))
                 break
             await self._next_commit()
         if isinstance(result, ValueTrackerError):
             raise result
         keepable = snapshot.keepable and commits == self._commits and revision == self.revision
         tags = frozenset(snapshot.tags or {EVERYTHING})
-        return Read(self, result, revision, snapshot.etag, tags, keepable)
+        return Read(
+            self,
+            result,
+            revision,
+            snapshot.etag,
+            tags,
+            keepable,
+            snapshot.shows,
+            snapshot.is_list,
+        )
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
         """Return the result of a reading verb, for a caller that has not acquired the extension."""
@@ -183,3 +217,7 @@ class Extension:
         while self.users:
             self._unused.clear()
             await self._unused.wait()
+
+
+def etag_of(tag: int | str) -> bytes:
+    return f'"{tag}"'.encode()

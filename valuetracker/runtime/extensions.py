@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from valuetracker.eager import in_task
 from valuetracker.engine import Database, Engine
 from valuetracker.errors import (
     DatabaseDamaged,
@@ -118,6 +119,7 @@ class Extensions:
             return extension
         if self.registry.find_registered(extension_id) is None:
             raise ExtensionNotRegistered(extension_id)
+        await in_task()
         async with self._locks[extension_id]:
             # Another request may have opened or deregistered it while this one waited.
             extension = self.acquire_open(extension_id)
@@ -162,15 +164,12 @@ class Extensions:
         except BaseException:
             await database.close()
             raise
-        extension = Extension(record.id, database, head.revision, self._committed, self._capacity)
+        extension = Extension(record.id, database, head, self._committed, self._capacity)
         database.on_commit = extension.apply_commit
         return extension
 
     def _committed(self, extension: Extension, commit: Commit) -> None:
-        if commit.tags is None:
-            self._cache.invalidate_all(extension)
-        else:
-            self._cache.invalidate(extension, commit.tags)
+        self._cache.apply(extension, commit)
         record = self.registry.find(extension.id)
         if record is not None and commit.revision >= record.revision + SAVED_EVERY:
             self._start(self._save_revision(extension))
@@ -210,7 +209,7 @@ class Extensions:
         await extension.end(reason)
         head = await self._read_head(extension.database)
         await extension.database.close()
-        self._cache.invalidate_all(extension)
+        self._cache.remove_all(extension)
         record = self.registry.find(extension.id)
         if record is not None and record.location is not None:
             stamp = None

@@ -14,7 +14,7 @@ from valuetracker.store.log.state_at import (
 )
 from valuetracker.store.rows.holders import SELECT_VALUES_OF_CHARACTER, values_record
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.tags import character_tag
+from valuetracker.store.rows.tags import ALL_CHARACTERS, character_tag
 from valuetracker.store.tx.changes import DropCharacter, PutCharacter
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.removal import removal_of
@@ -22,6 +22,7 @@ from valuetracker.store.tx.write_target import check_character_if_match, list_wr
 
 
 async def list_characters(tx: Snapshot) -> list[Character]:
+    tx.lists(ALL_CHARACTERS)
     return [row.record() for row in await tx.list_characters()]
 
 

@@ -29,7 +29,7 @@ from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row import update
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
-from valuetracker.store.rows.tags import chat_tag
+from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
 from valuetracker.store.story.contents import contents_now
 from valuetracker.store.story.point import point_of
 from valuetracker.store.story.visibility import Flips, removable_keys
@@ -64,6 +64,7 @@ async def chat_record(tx: RowReader, chat: ChatRow) -> Chat:
 
 
 async def list_chats(tx: Snapshot) -> list[Chat]:
+    tx.lists(ALL_CHATS)
     chats = await tx.list_chats()
     return [await chat_record(tx, chat) for chat in chats if chat.archived_at is None]
 

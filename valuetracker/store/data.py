@@ -17,7 +17,7 @@ from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
 from valuetracker.store.rows.holders import HolderRow, values_record
-from valuetracker.store.rows.snapshot import Snapshot
+from valuetracker.store.rows.snapshot import MANY, Snapshot, quick
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import holder_tag, value_tag
 from valuetracker.store.story.visibility import is_removable, removable_keys
@@ -35,29 +35,36 @@ from valuetracker.values import canonical
 # Reading
 
 
+@quick
 async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> Values:
     holder = await tx.find_addressed(address)
     if at is not None:
+        tx.reads(MANY)
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
         return former_values_record(await values_at(tx, holder, moment)) if holder else {}
     if address.space == "instance":
         tx.depends_on(holder_tag(*address))
         tx.etag = holder.revision if holder is not None else 0
+        tx.shows = ""
     if holder is None or holder.deleted:
         return {}
+    tx.reads(holder.keys)
     return values_record(await tx.list_values(holder))
 
 
+@quick
 async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = None) -> Values:
     holder = await tx.find_addressed(address)
     if at is not None:
+        tx.reads(MANY)
         moment = await find_moment(tx, at)
         tx.etag = moment.revision
         values = await values_at(tx, holder, moment) if holder is not None else []
         return former_values_record([value for value in values if value.key == key])
     if address.space == "instance":
         tx.depends_on(value_tag(*address, key))
+        tx.shows = key
     tx.etag = 0
     if holder is None:
         return {}

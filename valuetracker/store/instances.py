@@ -14,7 +14,7 @@ from valuetracker.store.log.state_at import (
 from valuetracker.store.rows.holders import values_record
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import instance as address_of
-from valuetracker.store.rows.tags import holder_tag
+from valuetracker.store.rows.tags import ALL_CHATS, ALL_INSTANCES, holder_tag
 from valuetracker.store.tx.binding import leave_chat
 from valuetracker.store.tx.changes import Change, PutCharacter, PutInstance
 from valuetracker.store.tx.ledger import Ledger
@@ -30,11 +30,13 @@ from valuetracker.store.tx.write_target import (
 async def list_instances(
     tx: Snapshot, character_id: str | None = None, chat_id: str | None = None
 ) -> list[Instance]:
+    tx.lists(ALL_INSTANCES)
     if character_id is None:
         found = await tx.list_instances()
     else:
         found = await tx.list_instances_of(character_id)
     if chat_id is not None:
+        tx.lists(ALL_CHATS)
         chat = await tx.find_chat(chat_id)
         found = [row for row in found if chat is not None and row.chat == chat.number]
     return [await shown_instance(tx, row.shape()) for row in found]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from valuetracker.engine import Transaction
 from valuetracker.store.rows.head import Head, load_head
 from valuetracker.store.rows.holders import HolderRow
@@ -9,6 +12,21 @@ from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import Tag, chat_tag
+
+# So many rows that they are read on a thread.
+MANY = 1_000_000
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def quick(verb: Verb) -> Verb:
+    """Say that a verb reads few rows, or calls `reads` before it reads many."""
+    verb.is_quick = True  # type: ignore[attr-defined]
+    return verb
+
+
+class TooLong(Exception):
+    """The event loop would have to wait too long for this read: it goes to a thread."""
 
 
 class Snapshot(RowReader):
@@ -29,6 +47,14 @@ class Snapshot(RowReader):
         self.etag: int | str | None = head.tag
         # False if the clock, too, can make the answer untrue.
         self.keepable = True
+        # The key whose value is the whole answer, or the empty one for all values of a holder:
+        # then a commit can bring a kept answer up to date.
+        self.shows: str | None = None
+        # True if the answer is a list, whose ETag is that of the head.
+        self.is_list = False
+        # The most rows that may be read without leaving the event loop; None if it does not
+        # matter.
+        self.most_rows: int | None = None
 
     @classmethod
     async def take(cls, transaction: Transaction) -> Snapshot:
@@ -37,6 +63,16 @@ class Snapshot(RowReader):
 
     def depends_on(self, tag: Tag) -> None:
         self.tags.add(tag)
+
+    def lists(self, *tags: Tag) -> None:
+        """Say that the answer is a list, which commits that touch none of these do not change."""
+        self.tags.update(tags)
+        self.is_list = True
+
+    def reads(self, rows: int) -> None:
+        """Say how many rows are about to be read: many are read on a thread."""
+        if self.most_rows is not None and rows > self.most_rows:
+            raise TooLong
 
     def takes_no_revision(self) -> None:
         """Say that the answer can change without a revision: it has no ETag and is not kept."""

@@ -6,6 +6,10 @@ Tag = tuple[object, ...]
 
 # Touched by every commit.
 EVERYTHING: Tag = ("everything",)
+# Touched when something is added to the list, taken from it, or changed itself.
+ALL_CHARACTERS: Tag = ("all characters",)
+ALL_INSTANCES: Tag = ("all instances",)
+ALL_CHATS: Tag = ("all chats",)
 
 
 def character_tag(character_id: str) -> Tag:

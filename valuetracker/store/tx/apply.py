@@ -46,7 +46,7 @@ class Applier:
     def __init__(self, reader: RowReader) -> None:
         self._cache = reader.cache
         touched = Touched(reader.cache)
-        self.tags = touched.tags
+        self.touched = touched
         self.log = LogWriter(reader)
         self.values = ApplyValues(reader, self.log, touched)
         self._subjects = ApplySubjects(reader, self.log, touched)

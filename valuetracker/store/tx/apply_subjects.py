@@ -85,8 +85,7 @@ class ApplySubjects:
         row.origin = change.origin
         row.created_at, row.updated_at = change.created_at, change.updated_at
         chat = await self._reader.get_chat(change.chat) if change.chat is not None else None
-        self._touched.holder(row, chat, head.revision)
-        self._cache.restructured.add(row.number)
+        self._touched.instance(row, chat, head.revision)
         character = await self._touch_character(change.character_id, head.revision)
         await self._add_member(character, row, is_new)
         if chat is not None:
@@ -122,8 +121,7 @@ class ApplySubjects:
         assert holder.character_id is not None
         head.instances -= 1
         chat = await self._reader.get_chat(holder.chat) if holder.chat is not None else None
-        self._touched.holder(holder, chat, head.revision)
-        self._cache.restructured.add(holder.number)
+        self._touched.instance(holder, chat, head.revision)
         await self._touch_character(holder.character_id, head.revision)
         entry = await self._log.entry_for(holder, "instance", chat)
         entry.add_shape("delete_instance", 0, None, holder.text())

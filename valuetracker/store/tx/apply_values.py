@@ -19,7 +19,7 @@ from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.tx.changes import ChangeValue, InheritKey
 from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.log_writer import LogWriter, is_frame_due
-from valuetracker.store.tx.touched import Touched
+from valuetracker.store.tx.touched import Touched, TouchedHolder
 
 # A key, the operator, the value after it (None: removed), and the operand.
 Item = tuple[str, str, str | None, str | None]
@@ -68,9 +68,9 @@ class ApplyValues:
             return False
         head.revision += 1
         items = [(key, "set", value, None) for key, value in values.items()]
-        self._touched.holder(holder, None, head.revision)
+        touched = self._touched.holder(holder, None, head.revision)
         number = self._log.next_number()
-        changes = self._write(holder, number, items, head, flippable=False)
+        changes = self._write(holder, touched, number, items, head, flippable=False)
         self._log.add(number, holder, holder.space, changes)
         return True
 
@@ -89,18 +89,23 @@ class ApplyValues:
             await self._store_dormant(holder, chat, place, changes, head)
             return
         entry = await self._log.entry_for(holder, holder.space, chat, place)
-        self._touched.holder(holder, chat, head.revision)
+        touched = self._touched.holder(holder, chat, head.revision)
         items = [(each.key, each.op, each.after, each.operand) for each in changes]
-        entry.changes += self._write(holder, entry.number, items, head, flippable)
+        entry.changes += self._write(holder, touched, entry.number, items, head, flippable)
 
     def _write(
-        self, holder: HolderRow, entry: int, items: Iterable[Item], head: Head, flippable: bool
+        self,
+        holder: HolderRow,
+        touched: TouchedHolder,
+        entry: int,
+        items: Iterable[Item],
+        head: Head,
+        flippable: bool,
     ) -> list[str]:
         """Change the rows of a holder; return the changes encoded for the log."""
         # Nearly all writing goes through here, key by key, so what is the same for all
         # keys is done once, and nothing is called that need not be.
         number, adopted = holder.number, head.adopted
-        space, id, tags = holder.space, holder.id, self._touched.tags
         table = self._cache.values[number]
         rows = table.rows
         encoded: list[str] = []
@@ -133,11 +138,9 @@ class ApplyValues:
                 holder.keys += 1
                 head.keys += 1
                 weight += len(value)
-            table.put(
-                key,
-                DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content),
-            )
-            tags.add((space, id, key))
+            row = DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content)
+            table.put(key, row)
+            touched.rows[key] = row
             if op == "adopt":
                 # The log names the key only: see rows/holders.py.
                 head.adopted, value = head.revision, None

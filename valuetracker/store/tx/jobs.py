@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 import orjson
 
 from valuetracker.store.rows.entries import EntryRow
+from valuetracker.store.rows.row_cache import HolderId
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import Tag
 from valuetracker.store.tx.context import NO_CONTEXT, Context
+from valuetracker.store.tx.touched import TouchedHolder
 
 
 @dataclass(slots=True)
@@ -55,14 +57,18 @@ class NothingChanged(Exception):
 @dataclass(slots=True)
 class Commit:
     """
-    The result of a group: the revision it reached, the tags it touched, and its log.
+    The result of a group: the revision it reached, what it touched, and its log.
 
-    `tags` is None where it is not known what was touched. `revisions` is how many numbers
-    the group has taken.
+    `tags` is None where it is not known what was touched. `holders` are those whose values
+    changed. `ordinal` is the last one given out before the group. `tag` is the ETag of lists after
+    it; `revisions` is how many numbers the group has taken.
     """
 
     revision: int
     tags: set[Tag] | None
+    holders: dict[HolderId, TouchedHolder] = field(default_factory=dict)
+    ordinal: int = 0
+    tag: int | str = 0
     revisions: int = 0
     entries: list[EntryRow] = field(default_factory=list)
 

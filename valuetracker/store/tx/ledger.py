@@ -55,7 +55,8 @@ class Ledger(RowReader):
         super().__init__(transaction, cache)
         self._requests = RememberedRequests(transaction)
         self._applier = Applier(self)
-        self._commit = Commit(0, self._applier.tags)
+        touched = self._applier.touched
+        self._commit = Commit(0, touched.tags, touched.holders)
         self._begun = False
         self._has_pending = False
         # True if the verb has a revision of its own already.
@@ -128,14 +129,17 @@ class Ledger(RowReader):
         """Write what is pending; return what the group changed."""
         await self.settle()
         await self._requests.finish()
-        self._commit.revision = (await self.load_head()).revision
+        head = await self.load_head()
+        self._commit.revision, self._commit.tag = head.revision, head.tag
         return self._commit
 
     # Reading
 
     async def load_head(self) -> Head:
         if not self._begun:
-            self.cache.begin(await load_head(self._transaction, LOCK_HEAD))
+            head = await load_head(self._transaction, LOCK_HEAD)
+            self.cache.begin(head)
+            self._commit.ordinal = head.ordinal
             self._begun = True
         return await super().load_head()
 
