@@ -23,8 +23,10 @@ check: .cache/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .cache/dev .cache/wrk .cache/postgres
-	$(BIN)/python -m bench
+# ARGS="--quick --only write" measures one workload for a few seconds.
+bench: .cache/dev .cache/wrk .cache/redis .cache/postgres \
+		.cache/peers/fastify/ready .cache/peers/python/ready
+	$(BIN)/python -m bench $(ARGS)
 
 # The same tests with bigger numbers.
 soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
@@ -44,6 +46,7 @@ lock: .cache/dev
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(LOCK_FLAGS) -o requirements/run.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres $(LOCK_FLAGS) -o requirements/dev.txt
+	$(BIN)/uv pip compile bench/peers/requirements.in $(LOCK_FLAGS) -o bench/peers/requirements.txt
 
 LOCK_FLAGS := --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links --quiet
@@ -73,6 +76,28 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 .cache/wrk: .cache/venv
 	command -v wrk >/dev/null || { $(SUDO) $(APT) update && $(SUDO) $(APT) install wrk; }
 	touch $@
+
+# The benchmarks start servers of others on ports of their own; these steps only bring the programs.
+.cache/redis: .cache/venv
+	command -v redis-server >/dev/null && command -v webdis >/dev/null || \
+		{ $(SUDO) $(APT) update && $(SUDO) $(APT) install redis-server webdis; }
+	touch $@
+
+# Only better-sqlite3 may run its install script: it compiles itself where it finds no binary. The
+# headers it needs for that often lie beside node; else it downloads them.
+FASTIFY := bench/peers/fastify/package.json bench/peers/fastify/package-lock.json
+
+.cache/peers/fastify/ready: $(FASTIFY) | .cache/venv
+	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(FASTIFY) -newer $@)" && exit; \
+		rm -rf $(@D); mkdir -p $(@D); cp $(FASTIFY) $(@D); cd $(@D); \
+		node=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v node)")")"); \
+		test ! -e "$$node/include/node/node.h" || export npm_config_nodedir="$$node"; \
+		npm ci --ignore-scripts --no-audit --no-fund; npm rebuild better-sqlite3; touch ready'
+
+.cache/peers/python/ready: bench/peers/requirements.txt | .cache/venv
+	$(LOCKED) sh -ec 'test $@ -nt $< && exit; rm -rf $(@D); $(PYTHON) -m venv $(@D); \
+		$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+		-r bench/peers/requirements.txt; touch $@'
 
 # The tests start a PostgreSQL of their own; this only brings its programs.
 .cache/postgres: .cache/venv

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import os
 import selectors
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import psutil
 
 START_SECONDS = 30.0
@@ -47,10 +49,32 @@ class Child:
     url: str
     process: subprocess.Popen[bytes]
     log: Path
+    # The second process of a server that has two.
+    helper: subprocess.Popen[bytes] | None = None
+
+    def _processes(self) -> list[psutil.Process]:
+        started = [psutil.Process(self.process.pid)]
+        if self.helper is not None:
+            started.append(psutil.Process(self.helper.pid))
+        return started + [each for one in started for each in one.children(recursive=True)]
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time used so far, with that of all its processes."""
+        used = 0.0
+        for process in self._processes():
+            times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+        return used
 
     def memory(self) -> int:
-        """Return the resident memory in bytes."""
-        return int(psutil.Process(self.process.pid).memory_info().rss)
+        """Return the memory in bytes (PSS: pages shared with other processes count in part)."""
+        return sum(int(each.memory_full_info().pss) for each in self._processes())
+
+    def peak_memory(self) -> int:
+        """Return the most resident memory the process has had, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(each for each in status.splitlines() if each.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
 
     def log_tail(self) -> str:
         return self.log.read_text(errors="replace")[-2_000:]
@@ -68,23 +92,36 @@ def on_core(core: int, command: list[str]) -> list[str]:
 
 
 @contextmanager
+def started(
+    core: int,
+    command: list[str],
+    log: Path,
+    stdin: int = subprocess.DEVNULL,
+    more_environment: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program on a core until the block ends."""
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            on_core(core, command),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**environment(), **(more_environment or {})},
+        )
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+@contextmanager
 def running(
     core: int, module: list[str], log: Path, stdin: int = subprocess.DEVNULL
 ) -> Iterator[Child]:
     """Run a Python module that prints `… listening on <url>` once it is ready."""
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            on_core(core, [sys.executable, "-m", *module]),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment(),
-        )
-    try:
+    with started(core, [sys.executable, "-m", *module], log, stdin) as process:
         ready = next_line(process, log, START_SECONDS)
         yield Child(ready.rsplit(" ", 1)[-1], process, log)
-    finally:
-        end(process)
 
 
 def next_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> str:
@@ -105,6 +142,29 @@ def next_line(process: subprocess.Popen[bytes], log: Path, seconds: float) -> st
                 )
             said += piece
     return said.decode().strip()
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for a server that does not say itself when it is ready."""
+    deadline = time.monotonic() + START_SECONDS
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Failure(f"{process.args!r} does not answer.\n" + log.read_text(errors="replace"))
+        time.sleep(0.05)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.TransportError:
+        return False
+
+
+def free_port() -> int:
+    """Return a port for a server that cannot choose one itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

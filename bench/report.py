@@ -1,251 +1,196 @@
 """
-Compare the measurements with the goals: a table for people, JSON for programs.
+The report: tables for people, in Markdown.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
-from bench import sizes as size_goal
-from bench.rig import Comparison
-from bench.sizes import Sizes
-from bench.workloads import CONNECTIONS, HELLO, WORKLOADS, Workload
-from bench.wrk import Measurement
+from bench.dataset import SIZES
+from bench.goals import verdicts
+from bench.peers import OURS
+from bench.results import Cell, Fall, Results, Spread
 
-MEMORY_GOAL_BYTES = 60_000_000
-# On a disk slower than this, write rates say more about the disk than about the server.
-LEAST_SYNCS = 500.0
-
-OK = "ok"
-BELOW = "below goal"
-NOT_JUDGED = "not judged"
+PLOT = "results.png"
+# The share of its core from which on wrk sets the pace.
+WHOLE_CORE = 0.9
 
 
-@dataclass
-class Findings:
-    """Everything that was measured, by round."""
-
-    rounds: int
-    seconds: float
-    syncs: list[float] = field(default_factory=list)
-    memory: int = 0
-    measured: dict[tuple[str, int], list[Measurement]] = field(default_factory=dict)
-    sizes: Sizes | None = None
-    comparisons: list[Comparison] = field(default_factory=list)
-    # How many cores other processes kept busy meanwhile.
-    others: float = 0.0
-
-    def add(self, name: str, connections: int, found: Measurement) -> None:
-        self.measured.setdefault((name, connections), []).append(found)
-
-    def ratios(self, name: str, connections: int) -> list[float]:
-        """Return the ratio to hello of the same round, for each round."""
-        hello = self.measured[HELLO.name, connections]
-        found = self.measured[name, connections]
-        return [ours.rate / bare.rate for ours, bare in zip(found, hello, strict=True)]
-
-    @property
-    def slow_disk(self) -> bool:
-        return median(self.syncs) < LEAST_SYNCS
-
-    def judge(self, met: bool, writes: bool) -> str:
-        if writes and self.slow_disk:
-            return NOT_JUDGED
-        return OK if met else BELOW
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table."""
-
-    name: str
-    title: str
-    connections: int | None
-    value: float
-    least: float
-    most: float
-    unit: str
-    goal: str
-    verdict: str
-    rate: float | None = None
-    p50_ms: float | None = None
-    worst_p99_ms: float | None = None
-
-
-def lines(findings: Findings) -> list[Line]:
-    found: list[Line] = []
-    for workload in (HELLO, *WORKLOADS):
-        for connections in CONNECTIONS:
-            if (workload.name, connections) in findings.measured:
-                found.append(_workload_line(findings, workload, connections))
-    found.append(
-        Line(
-            "disk",
-            "4 KB write + fdatasync",
-            None,
-            *_spread(findings.syncs),
-            unit="/s",
-            goal="",
-            verdict="slow: writes not judged" if findings.slow_disk else "",
-        )
-    )
-    found.append(
-        Line(
-            "memory",
-            "at rest, one extension",
-            None,
-            *_spread([findings.memory / 1e6]),
-            unit=" MB",
-            goal=f"≤ {MEMORY_GOAL_BYTES / 1e6:g}",
-            verdict=findings.judge(findings.memory <= MEMORY_GOAL_BYTES, writes=False),
-        )
-    )
-    if findings.sizes is not None:
-        found += _size_lines(findings, findings.sizes)
-    found += [_comparison_line(findings, each) for each in findings.comparisons]
-    return found
-
-
-def _spread(values: list[float]) -> tuple[float, float, float]:
-    return median(values), min(values), max(values)
-
-
-def _workload_line(findings: Findings, workload: Workload, connections: int) -> Line:
-    runs = findings.measured[workload.name, connections]
-    ratios = findings.ratios(workload.name, connections)
-    goal = workload.goal
-    verdict = "" if goal is None else findings.judge(median(ratios) >= goal, workload.writes)
-    return Line(
-        workload.name,
-        workload.title,
-        connections,
-        *_spread(ratios),
-        unit="x",
-        goal="" if goal is None else f"≥ {goal:g}",
-        verdict=verdict,
-        rate=median(run.rate for run in runs),
-        p50_ms=median(run.p50_ms for run in runs),
-        worst_p99_ms=max(run.p99_ms for run in runs),
-    )
-
-
-def _size_lines(findings: Findings, sizes: Sizes) -> list[Line]:
-    large, small = sizes.large_bytes / 1e6, sizes.small_bytes / 1e6
-    title = f"a write at {large:.0f} MB against {small:.0f} MB"
-    met = median(sizes.costs) <= size_goal.GOAL
-    return [
-        Line(
-            "size",
-            title,
-            size_goal.CONNECTIONS,
-            *_spread(sizes.costs),
-            unit="x",
-            goal=f"≤ {size_goal.GOAL:g}",
-            verdict=findings.judge(met, writes=True),
-            rate=median(sizes.large),
-        ),
-        Line(
-            "size",
-            "the same, each to another instance",
-            size_goal.CONNECTIONS,
-            *_spread(sizes.scattered_costs),
-            unit="x",
-            goal="",
-            verdict="",
-            rate=median(sizes.scattered),
-        ),
+def markdown(results: Results, fallen: list[Fall], plot: bool) -> str:
+    parts = [
+        "# Benchmark results",
+        f"Written by `make bench` on {results.date}. Rounds: {results.rounds}; each measurement "
+        f"took {results.seconds} s. The server has one core and wrk another. Each round measures "
+        "every server in turn, and ratios are those of one round. A figure is the median over "
+        "the rounds, with the smallest and the largest in brackets. µs is processor time of the "
+        "server per request: it holds on a noisy machine, where rates do not. "
+        "≥ marks rates where wrk used its whole core, so that the server could have done more.",
     ]
+    if plot:
+        parts.append(f"![Requests per second and processor time]({PLOT})")
+    parts += _goals(results)
+    parts += _fallen(results, fallen)
+    parts += _sizes(results)
+    parts += _memory(results)
+    parts += _ways(results)
+    parts += _machine(results)
+    return "\n\n".join(parts) + "\n"
 
 
-def _comparison_line(findings: Findings, comparison: Comparison) -> Line:
-    verdict = NOT_JUDGED if comparison.goal else ""
-    if comparison.met is not None:
-        verdict = findings.judge(comparison.met, comparison.writes)
-    return Line(
-        comparison.name,
-        comparison.title,
-        comparison.connections,
-        *_spread(comparison.values),
-        unit="x",
-        goal=comparison.goal,
-        verdict=verdict,
-        rate=median(run.rate for run in comparison.measured),
-        p50_ms=median(run.p50_ms for run in comparison.measured),
-        worst_p99_ms=max(run.p99_ms for run in comparison.measured),
-    )
-
-
-def table(findings: Findings) -> str:
-    head = ("", "", "c", "req/s", "p50 ms", "worst p99", "median", "[min-max]", "goal", "")
-    rows = [head, *(_cells(line) for line in lines(findings))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose columns are aligned, so that it can be read as text."""
+    lines = [head, *rows]
+    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(head))]
     text = [
-        "  ".join(
-            cell.ljust(width) if column in (0, 1, 7, 8, 9) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+        "| "
+        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        + " |"
+        for line in lines
     ]
-    text.append(
-        f"{_rounds_said(findings)} of {findings.seconds:g} s; x is the rate over hello's, or over "
-        "what is named beside it, of the same round (for size, at, chats, checkpoint: the time); "
-        f"others kept {findings.others:.2f} cores busy"
-    )
+    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(text)
 
 
-def _rounds_said(findings: Findings) -> str:
-    others = {
-        each.name: len(each.measured)
-        for each in findings.comparisons
-        if len(each.measured) != findings.rounds
-    }
-    return f"{findings.rounds} rounds" + "".join(
-        f" ({number} of {name})" for name, number in others.items()
-    )
+def _goals(results: Results) -> list[str]:
+    rows = [
+        (each.title, each.floor, each.aim, each.found, each.by_cpu, each.verdict)
+        for each in verdicts(results)
+    ]
+    if not rows:
+        return []
+    return ["## Goals", _table(("", "floor", "aim", "measured", "by µs", ""), rows)]
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    def number(value: float | None, digits: int) -> str:
-        return "" if value is None else f"{value:,.{digits}f}"
-
-    digits = {"/s": 0, " MB": 1}.get(line.unit, 2)
-    spread = ""
-    if line.least != line.most:
-        spread = f"[{number(line.least, digits)}-{number(line.most, digits)}]"
-    return (
-        line.name,
-        line.title,
-        "" if line.connections is None else str(line.connections),
-        number(line.rate, 0),
-        number(line.p50_ms, 2),
-        number(line.worst_p99_ms, 2),
-        number(line.value, digits) + line.unit,
-        spread,
-        line.goal,
-        line.verdict,
-    )
+def _fallen(results: Results, fallen: list[Fall]) -> list[str]:
+    if not fallen:
+        return []
+    rows = [
+        (
+            SIZES[fall.cell.megabytes].title,
+            f"c{fall.cell.connections}",
+            results.workloads[fall.cell.workload],
+            results.servers[fall.cell.server],
+            f"{fall.recorded:.2f}",
+            f"{fall.now:.2f}",
+        )
+        for fall in fallen
+    ]
+    head = ("size", "", "workload", "ours /", "recorded", "now")
+    return ["## Ratios that fell by more than 20 % since the recorded run", _table(head, rows)]
 
 
-def document(findings: Findings) -> dict[str, Any]:
-    """Return the report as JSON, with the figures of each round."""
-    return {
-        "rounds": findings.rounds,
-        "seconds": findings.seconds,
-        "coresUsedByOthers": findings.others,
-        "lines": [asdict(line) for line in lines(findings)],
-        "syncsPerSecond": findings.syncs,
-        "memoryBytes": findings.memory,
-        "measurements": [
-            {"workload": name, "connections": connections, "runs": [asdict(run) for run in runs]}
-            for (name, connections), runs in findings.measured.items()
-        ],
-        "sizes": None if findings.sizes is None else asdict(findings.sizes),
-        "comparisons": [asdict(each) for each in findings.comparisons],
-    }
+def _sizes(results: Results) -> list[str]:
+    places = dict.fromkeys((cell.megabytes, cell.connections) for cell in results.cells)
+    parts: list[str] = []
+    for megabytes, connections in places:
+        here = [each for each in results.cells if each[:2] == (megabytes, connections)]
+        names = dict.fromkeys(cell.workload for cell in here)
+        servers = dict.fromkeys(cell.server for cell in here)
+        rates = [
+            (
+                results.workloads[name],
+                *(_rate(results, Cell(megabytes, connections, name, each)) for each in servers),
+            )
+            for name in names
+        ]
+        peers = [each for each in servers if each != OURS.name]
+        ratios = [
+            (
+                results.workloads[name],
+                *(
+                    _ratio(results.ratio(Cell(megabytes, connections, name, each)))
+                    for each in peers
+                ),
+            )
+            for name in names
+        ]
+        count = "1 connection" if connections == 1 else f"{connections} connections"
+        parts += [
+            f"## {SIZES[megabytes].title}, {count}",
+            "Requests per second, and µs of processor time per request:",
+            _table(("", *(results.servers[each] for each in servers)), rates),
+        ]
+        if peers:
+            parts += [
+                "Our rate as a multiple of the peer's:",
+                _table(("", *(results.servers[each] for each in peers)), ratios),
+            ]
+    return parts
 
 
-def missed(findings: Findings) -> list[Line]:
-    return [line for line in lines(findings) if line.verdict == BELOW]
+def _rate(results: Results, cell: Cell) -> str:
+    runs = results.cells.get(cell)
+    if not runs:
+        return ""
+    rate = Spread.of(run.rate for run in runs)
+    at_least = "≥ " if median(run.load_busy for run in runs) >= WHOLE_CORE else ""
+    return f"{at_least}{rate.text(0)}, {median(run.cpu_us or 0.0 for run in runs):.0f} µs"
+
+
+def _ratio(ratio: Spread | None) -> str:
+    return "" if ratio is None else ratio.text(2)
+
+
+def _memory(results: Results) -> list[str]:
+    sizes = list(results.adoptions)
+    if not sizes:
+        return []
+    rows = [
+        (
+            results.servers[name],
+            results.durability[name],
+            *(_megabytes(results.memory.get((size, name))) for size in sizes),
+        )
+        for name in results.servers
+    ]
+    head = ("", "a write is", *(f"with {SIZES[size].title}" for size in sizes))
+    files = [
+        (
+            SIZES[size].title,
+            f"{each.seconds:.1f}",
+            _megabytes(each.peak_bytes),
+            _megabytes(each.bytes_before),
+            _megabytes(each.bytes_after),
+            _megabytes(results.file_bytes[size]),
+        )
+        for size, each in results.adoptions.items()
+    ]
+    return [
+        "## Memory and files",
+        "Memory (PSS) after all rounds, in MB:",
+        _table(head, rows),
+        "Our server adopts a file of the original plugin; sizes in MB:",
+        _table(("", "seconds", "most memory (RSS)", "file", "adopted", "after the rounds"), files),
+    ]
+
+
+def _megabytes(value: int | None) -> str:
+    return "" if value is None else f"{value / 1e6:,.1f}"
+
+
+def _ways(results: Results) -> list[str]:
+    if not results.ways:
+        return []
+    rows = [
+        (
+            each.title,
+            f"c{each.connections}",
+            f"{median(run.rate for run in each.measured):,.0f}",
+            f"{Spread.of(each.values).text(2)} of the {each.quantity}",
+            each.goal,
+            "" if each.met is None else "reached" if each.met else "BELOW",
+        )
+        for each in results.ways
+    ]
+    head = ("", "", "per second", "measured", "goal", "")
+    return ["## Ways of using our server, compared with each other", _table(head, rows)]
+
+
+def _machine(results: Results) -> list[str]:
+    facts = dict(results.machine)
+    if results.syncs:
+        disk = Spread.of(results.syncs)
+        facts["disk"] = f"{disk.text(0)} writes of 4 KB with fdatasync a second"
+    facts["others"] = f"other processes kept {results.others:.2f} cores busy"
+    return ["## Machine", "\n".join(f"- {name}: {fact}" for name, fact in facts.items())]

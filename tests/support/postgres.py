@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 PORT = 55432
+# Without fsync a power cut loses data, but no way in which a test stops the server does.
+QUICK = "-c fsync=off -c full_page_writes=off -c autovacuum=off"
 USER = "valuetracker"
 
 
@@ -72,11 +74,10 @@ class PostgresServer:
     def data(self) -> Path:
         return self.directory / "data"
 
-    def start(self) -> None:
-        # Without fsync a power cut loses data, but no way in which a test stops the server does.
+    def start(self, settings: str = QUICK) -> None:
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.directory} -c port={PORT} "
-            "-c max_connections=100 -c fsync=off -c full_page_writes=off -c autovacuum=off"
+            f"-c max_connections=100 {settings}"
         )
         self._control("start", "-o", options)
 

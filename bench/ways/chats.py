@@ -15,10 +15,12 @@ from itertools import count, cycle, repeat
 from typing import Any
 
 from bench.children import Failure, running
-from bench.rig import SETTLE_SECONDS, Comparison, Cost, Rig, in_turn, serve
-from bench.serial import Connection, Way, request, take_turns
-from bench.workloads import EXTENSION, KEYS, Api, measure_checked
-from bench.wrk import Load, Measurement
+from bench.dataset import KEYS
+from bench.peers.ours import serve
+from bench.ways.api import EXTENSION, Api, measure_writes
+from bench.ways.rig import SETTLE_SECONDS, Comparison, Cost, Rig, in_turn
+from bench.ways.serial import Connection, Way, request, take_turns
+from bench.wrk import Measurement
 
 CHAT = "story"
 INSTANCES = 50
@@ -218,8 +220,8 @@ def compare_anchor(rig: Rig, api: Api) -> list[Comparison]:
 
 def write(rig: Rig, api: Api, connections: int, message: str) -> Measurement:
     time.sleep(SETTLE_SECONDS)
-    load = Load("w3", EXTENSION, INSTANCES, message=message)
-    found = measure_checked(rig.cores.load, api, load, connections, rig.seconds, writes=True)
+    load = api.load("write", INSTANCES, message=message)
+    found = measure_writes(rig.cores.load, api, load, connections, rig.seconds)
     # The newest change was made by the check itself.
     newest = api.call("GET", f"/chats/{CHAT}/history?limit=2").json()["items"][1]
     if (newest["anchor"] or {}).get("messageId", "") != message or not newest["live"]:

@@ -10,11 +10,12 @@ import time
 from contextlib import closing
 from itertools import repeat
 
-from bench.chats import MiddleCost, describe
 from bench.children import Failure, running
-from bench.rig import SETTLE_SECONDS, Comparison, Rig, serve
-from bench.serial import Connection, Way, request, take_turns
-from bench.workloads import EXTENSION, Api
+from bench.peers.ours import serve
+from bench.ways.api import EXTENSION, Api
+from bench.ways.chats import MiddleCost, describe
+from bench.ways.rig import SETTLE_SECONDS, Comparison, Rig
+from bench.ways.serial import Connection, Way, request, take_turns
 
 SMALL, LARGE = 10, 100_000
 INSTANCES = 50

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from bench.children import Child, next_line, running
-from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
-from bench.workloads import EXTENSION, INSTANCES, Api, measure_checked
-from bench.wrk import Load, Measurement
+from bench.peers.ours import serve
+from bench.ways.api import EXTENSION, Api, measure_writes
+from bench.ways.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare
+from bench.wrk import Measurement
 
 READERS = 500
 # The least share of their rate that writers must keep, by their number of connections.
@@ -71,13 +72,12 @@ def describe(counted: dict[str, Any]) -> str:
 
 def write(rig: Rig, api: Api, connections: int) -> Measurement:
     time.sleep(SETTLE_SECONDS)
-    load = Load("w3", api.extension, INSTANCES)
-    return measure_checked(rig.cores.load, api, load, connections, rig.seconds, writes=True)
+    return measure_writes(rig.cores.load, api, api.load("write"), connections, rig.seconds)
 
 
 def write_to_readers(rig: Rig, child: Child, api: Api, comparison: Comparison) -> Measurement:
     """Measure the same writes with readers, each of which is sent every event."""
-    command = ["bench.readers", child.url, api.extension, str(READERS), str(PATIENCE_SECONDS)]
+    command = ["bench.ways.readers", child.url, api.extension, str(READERS), str(PATIENCE_SECONDS)]
     log = rig.work / "readers.log"
     with running(rig.cores.load, command, log, subprocess.PIPE) as readers:
         measured = write(rig, api, comparison.connections)

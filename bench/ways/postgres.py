@@ -19,9 +19,10 @@ from statistics import median
 import psutil
 
 from bench.children import Failure, running
-from bench.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare, serve
-from bench.workloads import EXTENSION, INSTANCES, Api, check_reads, measure_checked
-from bench.wrk import Load, Measurement
+from bench.peers.ours import serve
+from bench.ways.api import EXTENSION, Api, check_reads, measure_writes
+from bench.ways.rig import SETTLE_SECONDS, Comparison, Rig, in_turn, prepare
+from bench.wrk import Measurement, measure
 from tests.support.postgres import PORT, PostgresServer
 
 CONNECTIONS = 16
@@ -52,9 +53,8 @@ def compare(rig: Rig) -> list[Comparison]:
                 prepare(api)
                 check_reads(api)
             for number in range(1, rig.rounds + 1):
-                for each, workload in ((reads, "w1"), (writes, "w3")):
-                    ours = partial(run, rig, postgres_api, workload, each.writes)
-                    beside = partial(run, rig, sqlite_api, workload, each.writes)
+                for each, run in ((reads, read), (writes, write)):
+                    ours, beside = partial(run, rig, postgres_api), partial(run, rig, sqlite_api)
                     each.add(*in_turn(number, ours, beside))
                 rig.say(
                     f"postgres {number}/{rig.rounds}  writes {writes.measured[-1].rate:,.0f}/s, "
@@ -71,10 +71,14 @@ def compare(rig: Rig) -> list[Comparison]:
     return [writes, reads]
 
 
-def run(rig: Rig, api: Api, workload: str, writes: bool) -> Measurement:
+def read(rig: Rig, api: Api) -> Measurement:
     time.sleep(SETTLE_SECONDS)
-    load = Load(workload, api.extension, INSTANCES)
-    return measure_checked(rig.cores.load, api, load, CONNECTIONS, rig.seconds, writes)
+    return measure(rig.cores.load, api.child, api.load("read"), CONNECTIONS, rig.seconds)
+
+
+def write(rig: Rig, api: Api) -> Measurement:
+    time.sleep(SETTLE_SECONDS)
+    return measure_writes(rig.cores.load, api, api.load("write"), CONNECTIONS, rig.seconds)
 
 
 @contextmanager
@@ -95,7 +99,7 @@ def private_postgres(rig: Rig) -> Iterator[PostgresServer]:
         own = os.sched_getaffinity(0)
         try:
             os.sched_setaffinity(0, {rig.cores.server, rig.cores.load})
-            postgres.start()
+            postgres.start(settings="")
             os.sched_setaffinity(0, own)
             yield postgres
         finally:

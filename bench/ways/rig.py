@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.children import Cores
 from bench.others import Others
-from bench.workloads import Api, seed
+from bench.ways.api import Api, seed
 from bench.wrk import Measurement
 
 # Time for the work that a server does after it has answered.
@@ -26,7 +26,7 @@ class Rig:
     cores: Cores
     work: Path
     rounds: int
-    seconds: float
+    seconds: int
     say: Callable[[str], None]
     others: Others
 
@@ -34,6 +34,9 @@ class Rig:
 @dataclass
 class Comparison:
     """Two measurements that are compared; each round makes both."""
+
+    # The quantity that `values` has multiples of.
+    quantity: ClassVar[str] = "rate"
 
     name: str
     title: str
@@ -71,6 +74,8 @@ class Comparison:
 class Cost(Comparison):
     """A comparison shown as how many times as long a request takes."""
 
+    quantity = "time"
+
     @property
     def values(self) -> list[float]:
         return [1 / share for share in self.kept]
@@ -88,10 +93,6 @@ def in_turn(
         return first(), second()
     late = second()
     return first(), late
-
-
-def serve(data_dir: Path, *options: str) -> list[str]:
-    return ["valuetracker", "serve", "--port", "0", "--data-dir", str(data_dir), *options]
 
 
 def prepare(api: Api) -> None:

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 from bench.children import Failure, running
-from bench.rig import SETTLE_SECONDS, Comparison, Cost, Rig, in_turn, serve
-from bench.workloads import EXTENSION, KEYS, Api
+from bench.dataset import KEYS
+from bench.peers.ours import serve
+from bench.ways.api import EXTENSION, Api
+from bench.ways.rig import SETTLE_SECONDS, Comparison, Cost, Rig, in_turn
 from bench.wrk import Load, Measurement, measure
 
 CONNECTIONS = (1, 16)
@@ -35,8 +37,8 @@ def compare(rig: Rig) -> list[Comparison]:
         closing(Api(child, EXTENSION)) as api,
     ):
         api.register()
-        past = Load("w2", EXTENSION, query=f"?at={change(api)}")
-        current = Load("w2", EXTENSION)
+        past = api.load("read20", 1, query=f"?at={change(api)}")
+        current = api.load("read20", 1)
 
         def read(load: Load, connections: int) -> Measurement:
             time.sleep(SETTLE_SECONDS)

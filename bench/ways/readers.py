@@ -1,6 +1,6 @@
 """
 Many readers of the feed in one process:
-`python -m bench.readers <url> <extension> <count> <patience in seconds>`.
+`python -m bench.ways.readers <url> <extension> <count> <patience in seconds>`.
 
 It prints a line when all of them are connected. Then it reads the last revision from its
 standard input. Each reader goes on until it has that revision or patience ends. Then it prints

@@ -1,0 +1,128 @@
+"""
+Numbers of our server alone that have a goal.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from bench.children import Cores, running
+from bench.dataset import KEYS, SIZES, values_of
+from bench.peers.ours import file_bytes, make_original, serve
+from bench.ways.api import Api, measure_writes
+from bench.ways.serial import Connection, request
+
+LOG_INSTANCES = 50
+LOG_CONNECTIONS = 16
+LOG_SECONDS = 3
+OPENED = 11
+EXTENSIONS = 1_000
+WARM_REPEATS = 5
+STARTS = 3
+REST_SECONDS = 1.0
+
+
+def measure_figures(cores: Cores, work: Path, say: Callable[[str], None]) -> dict[str, float]:
+    """Return the numbers by the names that `goals.py` has for them."""
+    found = {
+        "rest_memory": measure_rest(cores, work),
+        "log_bytes": measure_log(cores, work),
+        "open": measure_open(cores, work),
+    }
+    warm, first = measure_extensions(cores, work)
+    found.update(extensions_warm=warm, extensions_first=first)
+    say("figures  " + "  ".join(f"{name} {value:.1f}" for name, value in found.items()))
+    return found
+
+
+def measure_rest(cores: Cores, work: Path) -> float:
+    """Return the megabytes of a server with one empty extension."""
+    with (
+        running(cores.server, serve(work / "rest"), work / "rest.log") as child,
+        closing(Api(child, "rest")) as api,
+    ):
+        api.register()
+        time.sleep(REST_SECONDS)
+        return child.memory() / 1e6
+
+
+def measure_log(cores: Cores, work: Path) -> float:
+    """Return how many bytes the file grows per change; each replaces a value as long."""
+    data_dir = work / "log"
+    with (
+        running(cores.server, serve(data_dir), work / "log.log") as child,
+        closing(Api(child, "log")) as api,
+    ):
+        api.register()
+        for number in range(1, LOG_INSTANCES + 1):
+            api.add_instance(number, values_of(number))
+        load = api.load("write", LOG_INSTANCES)
+        # Once beforehand, so that pages split and fill as they do later.
+        measure_writes(cores.load, api, load, LOG_CONNECTIONS, 1)
+        before, revision = file_bytes(data_dir / "log.db"), api.revision()
+        measure_writes(cores.load, api, load, LOG_CONNECTIONS, LOG_SECONDS)
+        return (file_bytes(data_dir / "log.db") - before) / (api.revision() - revision)
+
+
+def measure_open(cores: Cores, work: Path) -> float:
+    """Return the milliseconds of the first read of a 1 MB file by a new process."""
+    data_dir = work / "open"
+    data_dir.mkdir()
+    names = [f"open{number}" for number in range(OPENED)]
+    for name in names:
+        make_original(data_dir / f"{name}.db", SIZES[1])
+    with (
+        running(cores.server, serve(data_dir), work / "open.log") as child,
+        closing(Connection(child)) as connection,
+    ):
+        register(connection, names)
+    for name in names:
+        # As if a copy had been put there: it cannot count as verified.
+        os.utime(data_dir / f"{name}.db")
+    with (
+        running(cores.server, serve(data_dir), work / "open.log") as child,
+        closing(Connection(child)) as connection,
+    ):
+        path = f"/instances/i1/data/k{KEYS}"
+        times = [timed(connection, request("GET", path, name)) for name in names]
+        # The first one is the server's first request at all.
+        return median(times[1:])
+
+
+def measure_extensions(cores: Cores, work: Path) -> tuple[float, float]:
+    """Return the milliseconds of listing many extensions: again, and as the first request."""
+    data_dir = work / "extensions"
+    names = [f"extension-{number}" for number in range(EXTENSIONS)]
+    ask = request("GET", "/extensions", names[0])
+    with (
+        running(cores.server, serve(data_dir), work / "extensions.log") as child,
+        closing(Connection(child)) as connection,
+    ):
+        register(connection, names)
+    first: list[float] = []
+    warm: list[float] = []
+    for _ in range(STARTS):
+        with (
+            running(cores.server, serve(data_dir), work / "extensions.log") as child,
+            closing(Connection(child)) as connection,
+        ):
+            first.append(timed(connection, ask))
+            warm += (timed(connection, ask) for _ in range(WARM_REPEATS))
+    return median(warm), median(first)
+
+
+def register(connection: Connection, names: list[str]) -> None:
+    for name in names:
+        connection.ask(request("POST", "/register", name, {"extensionId": name}))
+
+
+def timed(connection: Connection, message: bytes) -> float:
+    """Send a request, and return how many milliseconds its answer took."""
+    began = time.perf_counter()
+    connection.ask(message)
+    return (time.perf_counter() - began) * 1e3
