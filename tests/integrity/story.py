@@ -33,6 +33,7 @@ def write_story(client: httpx.Client, name: str) -> None:
     done(client.delete(f"/instances/{PACK}"))
     operation = {"id": "write", "type": "write", "data": {"of": name}}
     assert Chat(client, "branch").send("POST", "/operations", operation).status_code < 300
+    _write_what_ends_by_the_clock(client, chat, name)
 
 
 def _write_messages(chat: Chat, hero: Values) -> None:
@@ -72,6 +73,14 @@ def _write_records(client: httpx.Client, chat: Chat, name: str) -> None:
         aside.set("said", message)
     there = {"name": "there", "messageId": "m1"}
     assert aside.send("POST", "/checkpoints", there).status_code == 201
+
+
+def _write_what_ends_by_the_clock(client: httpx.Client, chat: Chat, name: str) -> None:
+    """Open a session, claim an id for a while, and send a request that can be repeated."""
+    chat.session(f"tab of {name}")
+    chat.claim("leased", "a", leaseMs=3_600_000)
+    once = {"idempotency-key": f"once {name}"}
+    done(client.post("/characters", json={"id": "character 0"}, headers=once))
 
 
 def reads_of_story() -> list[str]:

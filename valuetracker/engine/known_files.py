@@ -7,6 +7,7 @@ refused at once, until it is another file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ SOUND_SECONDS = 3_600
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return the stamp of a file; None if it is missing, or has a log, where content may be."""
+    """Return the stamp of a file; None if it is missing, or a part of its content is in a log."""
     try:
         found = os.stat(path)
+        # Who may only read leaves an empty log behind.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(f"{path}-wal").st_size > 0:
+                return None
     except OSError:
-        return None
-    if os.path.lexists(f"{path}-wal"):
         return None
     text = f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
     return Stamp(text, found.st_size)

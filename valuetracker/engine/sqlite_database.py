@@ -169,8 +169,10 @@ class SQLiteDatabase(GroupWriter):
         reader = await self._add_reader()
         while True:
             if await reader.run(functools.partial(rows.run, seconds=SLICE_SECONDS)):
-                return
+                break
             await asyncio.sleep(PAUSE_SECONDS)
+        self._all_readers.remove(reader)
+        await _close(reader)
 
     async def _verify(self, part: Awaitable[T]) -> T:
         """Return the result of a part of the verification; if it fails, refuse the file."""
