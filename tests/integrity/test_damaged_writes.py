@@ -1,11 +1,9 @@
-"""A write to a damaged file is right or refused; a refused one changes nothing."""
+"""A write to a file with a flipped bit that does not matter is as right as to any other."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,15 @@ import httpx
 import pytest
 
 from tests.conftest import running_server
-from tests.integrity.populated import PAGE, Answer, Populated, populate, read
+from tests.integrity.populated import Answer, Populated, populate, read
 from tests.integrity.story import HERO, MULE, PACK, reads_of_story, write_story
 from tests.support.chat import anchor_of
+from tests.support.databases import SCHEMA
+from valuetracker.engine.sqlite_verification import verify_file
+from valuetracker.errors import DatabaseDamaged, DatabaseTooNew
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
-FLIPS = 3_000 if SOAK else 38
+FLIPS = 500 if SOAK else 19
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,6 @@ WRITES = [
     Write("POST", "/compact", {"keep": {"revisions": 90}}),
     Write("DELETE", "/chats/chat?purge=true"),
 ]
-SET = {"key": "gold", "value": 1}
-COUNT = {"op": "increment", "instanceId": HERO, "key": "counter", "by": 1}
 # Fields that the clock or chance decides.
 UNCERTAIN = {"updatedAt", "createdAt", "at", "session"}
 
@@ -94,12 +93,21 @@ def write_to(populated: Populated, data_dir: Path, content: bytes, write: Write)
         return Written(found, answers(client, populated))
 
 
-@pytest.mark.parametrize("where", ["anywhere", "in an index"])
-def test_a_write_to_a_damaged_file_is_right_or_refused(
-    story: Populated, tmp_path: Path, where: str
-) -> None:
-    offsets = story.offsets(indexes=where == "in an index")
-    before = {path: (status, certain(body)) for path, (status, body) in story.answers.items()}
+def flip_unnoticed(populated: Populated, offsets: list[int], file: Path) -> int:
+    """Flip bits of a file, one after the other, until one is accepted; return its offset."""
+    while True:
+        offset, content = populated.flip_bit(offsets)
+        file.write_bytes(content)
+        try:
+            verify_file(file, SCHEMA)
+        except (DatabaseDamaged, DatabaseTooNew):
+            continue
+        return offset
+
+
+def test_a_write_to_a_file_that_is_accepted_is_right(story: Populated, tmp_path: Path) -> None:
+    offsets = story.offsets()
+    file = tmp_path / "flipped.db"
     wrong: list[tuple[int, Write, str, Any]] = []
     rights: dict[int, Written] = {}
 
@@ -108,69 +116,12 @@ def test_a_write_to_a_damaged_file_is_right_or_refused(
         write = WRITES[kind]
         if kind not in rights:
             rights[kind] = write_to(story, tmp_path / f"good {kind}", story.good, write)
-        right = rights[kind]
-        offset, content = story.flip_bit(offsets)
+        offset = flip_unnoticed(story, offsets, file)
 
-        found = write_to(story, tmp_path / f"{number}", content, write)
+        found = write_to(story, tmp_path / f"{number}", file.read_bytes(), write)
 
-        refused = found.answer[0] == 503
-        if found.answer != right.answer and not refused:
-            wrong.append((offset, write, "itself", found.answer))
-        allowed = before if refused else right.after
-        for path, answer in found.after.items():
-            if answer != allowed[path] and answer[0] != 503:
-                wrong.append((offset, write, path, answer))
+        if found != rights[kind]:
+            wrong.append((offset, write, "", found.answer))
         shutil.rmtree(tmp_path / f"{number}")
 
-    assert wrong == [], f"{len(wrong)} wrong answers after {len({w[0] for w in wrong})} flips"
-
-
-# The rows that are deleted, and a write that would create them again or continue from them.
-LOST = [
-    ("instances WHERE id = 'hero'", Write("POST", "/instances", {"id": HERO, "characterId": "c"})),
-    ("instances WHERE id = 'hero'", Write("POST", f"/instances/{HERO}/data", SET)),
-    ("characters WHERE id = 'character 0'", Write("POST", "/characters", {"id": "character 0"})),
-    ("chats WHERE id = 'aside'", Write("POST", "/chats/aside/data", SET)),
-    ("aliases", Write("POST", "/chats/other/data", SET)),
-    (
-        "data WHERE key = 'weather'",
-        Write("POST", "/chats/chat/data", {"key": "weather", "value": 1}),
-    ),
-    ("data WHERE key = 'counter'", Write("POST", "/batch", {"operations": [COUNT]})),
-    ("entries WHERE effect = 0", Write("POST", "/chats/chat/reconcile", chain("m0", "m5"))),
-    ("members", Write("POST", "/characters/character 0/restore", {"revision": 110})),
-    ("places WHERE message_id = 'm5'", Write("POST", "/chats/chat/reconcile", chain("m0"))),
-]
-
-
-@pytest.mark.parametrize(("lost", "write"), LOST, ids=lambda each: getattr(each, "path", each))
-def test_a_write_does_not_create_lost_rows_again(
-    story: Populated, tmp_path: Path, lost: str, write: Write
-) -> None:
-    file = tmp_path / "lost.db"
-    file.write_bytes(story.good)
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute(f"DELETE FROM {lost}").rowcount
-        connection.commit()
-        connection.execute("PRAGMA journal_mode = DELETE")
-
-    written = write_to(story, tmp_path / "db", file.read_bytes(), write)
-
-    assert (written.answer[0], written.answer[1]["code"]) == (503, "database_damaged")
-
-
-def test_a_write_does_not_create_again_an_instance_that_an_index_has_lost(
-    story: Populated, tmp_path: Path
-) -> None:
-    with closing(sqlite3.connect(story.path / "demo.db")) as connection:
-        (root,) = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'instances_by_id'"
-        ).fetchone()
-    content = bytearray(story.good)
-    offset = content.index(PACK.encode(), (root - 1) * PAGE, root * PAGE)
-    content[offset] ^= 1
-    again = Write("POST", "/instances", {"id": PACK, "characterId": "character 0"})
-
-    written = write_to(story, tmp_path / "db", bytes(content), again)
-
-    assert (written.answer[0], written.answer[1]["code"]) == (503, "database_damaged")
+    assert wrong == []
