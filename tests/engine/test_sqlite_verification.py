@@ -65,6 +65,7 @@ SCHEMAS = [
     (edit_schema("data", "value         TEXT", "value         BLOB"), "table data of the schema"),
     (edit_schema("characters", "name       TEXT", "name       TEXT DEFAULT 1"), "table characters"),
     (edit_schema("instance_values", "AS key", "AS KEY"), "view instance_values of the schema"),
+    ("UPDATE sqlite_schema SET name = 7 WHERE name = 'instance_values'", "of the schema is wrong"),
 ]
 
 

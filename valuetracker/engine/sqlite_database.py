@@ -184,8 +184,9 @@ class SQLiteDatabase(GroupWriter):
                 finding = DatabaseUnavailable("The file could not be verified.")
             self.suspect = True
             self._finding = finding
-            cause = None if isinstance(error, ValueTrackerError) else error
-            logger.error(finding.message, exc_info=cause, extra={"file": self._path_text})
+            # Its text might quote what was read.
+            cause = type(error.__cause__ or error).__name__
+            logger.error(finding.message, extra={"file": self._path_text, "cause": cause})
             raise finding from error
 
     def _check_finding(self) -> None:

@@ -38,7 +38,7 @@ from valuetracker.engine.sqlite_file import (
     page_size_of,
     wal_of,
 )
-from valuetracker.errors import DatabaseDamaged
+from valuetracker.errors import DatabaseDamaged, ValueTrackerError
 from valuetracker.failpoints import Failpoint
 
 # SQLite cannot reach the file now, which says nothing about its content.
@@ -68,10 +68,12 @@ def verify_file(path: Path, schema: Schema) -> None:
 
 @contextmanager
 def judging(what: str) -> Iterator[None]:
-    """Report any error of SQLite as damage, unless the file cannot be reached."""
+    """Report any failure as damage, unless SQLite cannot reach the file."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except ValueTrackerError:
+        raise
+    except Exception as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNREACHABLE:
             raise
         raise DatabaseDamaged(f"SQLite cannot read {what}.") from error
@@ -133,9 +135,12 @@ def check_structure(connection: sqlite3.Connection, schema: Schema) -> bool:
         if layout is None:
             raise DatabaseDamaged("The number of the schema is wrong.")
         found = objects_of(connection)
-        for kind, name in sorted(found.keys() | layout.objects.keys()):
+        # A damaged name may be anything, also a number.
+        for kind, name in sorted(found.keys() | layout.objects.keys(), key=repr):
             if found.get((kind, name)) != layout.objects.get((kind, name)):
-                raise DatabaseDamaged(f"The {kind} {name[:KEY_LENGTH]} of the schema is wrong.")
+                raise DatabaseDamaged(
+                    f"The {kind} {str(name)[:KEY_LENGTH]} of the schema is wrong."
+                )
     with judging("all pages"):
         findings = connection.execute(f"PRAGMA integrity_check({FINDINGS_NAMED})").fetchall()
     if findings != [("ok",)]:
