@@ -315,3 +315,32 @@ async def test_jobs_are_answered_although_on_commit_raises(
 
     assert [each.revision for each in written] == [1, 2, 3]
     await bench.recount()
+
+
+# Closed databases
+
+
+async def test_a_stamp_tells_if_a_closed_database_was_changed(bench: Bench) -> None:
+    identity = await bench.create()
+    locations = [bench.location(), bench.location("missing")]
+
+    async def stamp() -> Any:
+        known, missing = await bench.engine.stamps(locations)
+        assert missing is None
+        return known
+
+    new = await stamp()
+    async with bench.opened(identity) as database:
+        await write(database, put_character, "c", None)
+        assert await stamp() is None
+    written = await stamp()
+    async with bench.opened(identity) as database:
+        await database.verified()
+        assert not database.verifying
+
+    assert bench.engine.has_stamps == bench.is_sqlite
+    if bench.is_sqlite:
+        assert written.bytes == (bench.folder / bench.location()).stat().st_size
+        assert await stamp() == written != new
+    else:
+        assert (new, written) == (None, None)

@@ -51,7 +51,9 @@ async def list_extensions(call: Call) -> list[ExtensionSummary]:
     """
     List the registered extensions with their sizes.
 
-    `status` is `ok`, or the error code that the routes of the extension answer.
+    `status` is `ok`, or the error code that the routes of the extension answer. It is `verifying`
+    while the rows of a large file are verified: what is there is answered, and whatever depends
+    on something being absent waits. A database that is not in use is described as it was closed.
     """
     return await call.extensions.list_extensions()
 

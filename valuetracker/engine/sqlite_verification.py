@@ -57,7 +57,7 @@ ACCEPTED_FRAMES_OFFSET = 16
 
 
 def verify_file(path: Path, schema: Schema) -> None:
-    """Verify a file that no connection of this process has open; raise if it is damaged."""
+    """Verify a file that nobody has open; raise if it is damaged."""
     if check_header(path) != APPLICATION_ID:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
     check_log(path)
