@@ -74,7 +74,7 @@ class Held:
             self.path, IDENTITY, self._schema, 2, self.known, background_bytes=0
         )
         head = await database.read(load_head)
-        extension = Extension("demo", database, head.revision, lambda *_: None, Capacity(4))
+        extension = Extension("demo", database, head, lambda *_: None, Capacity(4))
         database.on_commit = extension.apply_commit
         try:
             yield extension

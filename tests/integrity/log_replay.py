@@ -59,7 +59,9 @@ class LogReplay:
             # An entry that a branch took over has no effect yet, but its keys have rows.
             for record in entry.logged:
                 keys = self.keys.setdefault(entry.subject, {})
-                keys[record.key] = Replayed(last_change=entry.entry, anchored=1)
+                before = keys.get(record.key, Replayed())
+                anchored = 1 if before.anchored or entry.place is not None else 0
+                keys[record.key] = Replayed(last_change=entry.entry, anchored=anchored)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
             self._replay_revision(revision, list(entries))
         assert not {holder for holder, _ in self._frames if holder in self._holders}, (

@@ -61,7 +61,8 @@ def found(cache: AnswerCache[Reply], name: str) -> Any:
 
 def commit_of(*tags: Tag, revision: int = 2, ordinal: int = 100, **values: Any) -> Commit:
     """Return a commit that touched these tags and changed these values of the instance i."""
-    touched = TouchedHolder(revision)
+    touched = TouchedHolder()
+    touched.revision = revision
     for name, value in values.items():
         text, place = value if isinstance(value, tuple) else (value, 1)
         touched.rows[name] = DataRow(1, name, text, place, first_of(revision), 0, 0)

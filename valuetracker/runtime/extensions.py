@@ -230,7 +230,7 @@ class Extensions:
         try:
             await extension.database.verified()
         except ValueTrackerError:
-            self._cache.invalidate_all(extension)
+            self._cache.remove_all(extension)
             await self._close(extension)
 
     # Compaction

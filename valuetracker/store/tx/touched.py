@@ -23,8 +23,8 @@ class TouchedHolder:
 
     __slots__ = ("revision", "rows")
 
-    def __init__(self, revision: int) -> None:
-        self.revision = revision
+    def __init__(self) -> None:
+        self.revision = 0
         self.rows: dict[str, DataRow] = {}
 
 
@@ -48,14 +48,13 @@ class Touched:
             self.chat(chat, revision)
         id = (holder.space, holder.id)
         touched = self.holders.get(id)
-        if touched is None or holder.revision != revision:
-            holder.revision = revision
-            self._cache.put_holder(holder)
-            if touched is None:
-                touched = self.holders[id] = TouchedHolder(revision)
-                if holder.character_id is not None:
-                    self.tags.add(character_tag(holder.character_id))
-            touched.revision = revision
+        if touched is None:
+            touched = self.holders[id] = TouchedHolder()
+            if holder.character_id is not None:
+                self.tags.add(character_tag(holder.character_id))
+        # Also once it has been written: a later change of the group makes another account.
+        self._cache.put_holder(holder)
+        holder.revision = touched.revision = revision
         return touched
 
     def instance(self, holder: HolderRow, chat: ChatRow | None, revision: int) -> None:
