@@ -74,8 +74,15 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
+class TooLong(Exception):
+    """The event loop would have to wait too long for a job: it goes to a thread."""
+
+
 class JobRunner(Protocol):
     """Runs the jobs of one group inside the group's transaction."""
+
+    # The most rows a job may read at once; above that it raises `TooLong`. None sets no limit.
+    most_rows: int | None
 
     async def perform(self, job: Any) -> Any:
         """Run one job. A `ValueTrackerError` raised while `clean` refuses only this job."""

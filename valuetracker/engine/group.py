@@ -65,6 +65,8 @@ class GroupWriter(ABC):
         self._failpoint = Failpoint.from_environment()
         self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._pump: asyncio.Task[None] | None = None
+        # How many jobs the last group had.
+        self._last_size = 0
         self._loop = asyncio.get_running_loop()
 
     # Each engine's half
@@ -80,6 +82,10 @@ class GroupWriter(ABC):
     @abstractmethod
     def _translate(self, error: Exception) -> Exception:
         """Return the error that a caller gets for an error of the database driver."""
+
+    async def _after_group(self) -> None:
+        """Do what the engine has to do between two groups, after the answers."""
+        return
 
     # The queue
 
@@ -110,6 +116,7 @@ class GroupWriter(ABC):
             while self._waiting:
                 await self._gather()
                 await self._write_waiting()
+                await self._after_group()
         finally:
             self._pump = None
             # Nothing more will be announced to those who wait for this group.
@@ -117,6 +124,9 @@ class GroupWriter(ABC):
 
     async def _gather(self) -> None:
         """Wait until no new job has arrived for a few turns of the event loop."""
+        if self._last_size == 1 == len(self._waiting):
+            # One client alone: nobody else is about to write.
+            return
         quiet = 0
         for _ in range(MOST_TURNS):
             waiting = len(self._waiting)
@@ -130,6 +140,7 @@ class GroupWriter(ABC):
     async def _write_waiting(self) -> None:
         """Take the jobs that wait, write them as one group, and announce the outcome."""
         group = self._take_group()
+        self._last_size = len(group)
         if not group:
             return
         outcome = await self._write_group([job for job, _ in group])

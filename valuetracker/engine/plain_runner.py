@@ -19,6 +19,7 @@ class PlainRunner:
         self._transaction = transaction
         # The runner cannot know if a job has changed something, so no refusal is a job's alone.
         self.clean = False
+        self.most_rows: int | None = None
 
     async def prepare(self, jobs: Sequence[Any]) -> None:
         return None

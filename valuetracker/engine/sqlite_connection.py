@@ -51,6 +51,11 @@ class Connection(aiosqlite.Connection):
         # A server that fails while starting must be able to exit without closing the connection.
         self._thread.daemon = True
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """Return the connection itself, to be used while its thread has nothing to do."""
+        return self._conn
+
     async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result

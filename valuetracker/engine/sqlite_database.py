@@ -23,9 +23,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job
+from valuetracker.engine import Job, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
+from valuetracker.engine.loop_commits import LoopCommits
 from valuetracker.engine.migrations import migrate
 from valuetracker.engine.sqlite_connection import (
     Connection,
@@ -36,6 +37,7 @@ from valuetracker.engine.sqlite_connection import (
 )
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
+    CHECKPOINT_PAGES,
     WAL_BYTES,
     Schema,
     check_header,
@@ -62,6 +64,8 @@ SLICE_SECONDS = 0.005
 # If reads take the event loop longer than this, they leave it for a while.
 SLOW_SECONDS = 0.002
 SLOW_PAUSE_SECONDS = 1.0
+# A job that has to read more rows of one thing than this leaves the event loop.
+MOST_ROWS = 256
 PAUSE_SECONDS = 0.005
 
 
@@ -86,6 +90,9 @@ class SQLiteDatabase(GroupWriter):
         self._idle_readers: list[Connection] = []
         self._all_readers: list[Connection] = []
         self._reader_slots = asyncio.Semaphore(max(1, readers))
+        self._loop_commits = LoopCommits()
+        # How many rows the writer had changed when the WAL was last copied into the file.
+        self._copied_changes = 0
         # The reader that the event loop uses itself, about how long that takes, and when it may
         # do so again.
         self._own_reader: sqlite3.Connection | None = None
@@ -270,14 +277,19 @@ class SQLiteDatabase(GroupWriter):
     async def _commit(self, jobs: list[Any]) -> Outcome:
         if self._writer is None:
             self._writer = await open_writer(self.path)
+        writer = self._writer
         try:
-            return await self._writer.run(functools.partial(self._commit_in_thread, jobs=jobs))
+            if self._loop_commits.allow(jobs):
+                with contextlib.suppress(TooLong):
+                    return self._run_group(writer.connection, jobs, most_rows=MOST_ROWS)
+                self._make_runner = self._new_runner_factory()
+            return await writer.run(functools.partial(self._run_group, jobs=jobs))
         except Exception as error:
             if _is_io_error(error):
                 # After a failed write or sync nothing that this connection says can be relied
                 # on, and nobody knows how much of the file the kernel still has. The next group
                 # opens a new one.
-                writer, self._writer = self._writer, None
+                self._writer = None
                 with contextlib.suppress(Exception):
                     await writer.close()
             raise
@@ -285,26 +297,45 @@ class SQLiteDatabase(GroupWriter):
     def _is_final(self, error: Exception) -> bool:
         return self._writer is None or self._identity_on_disk() != self._inode
 
-    def _commit_in_thread(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome:
+    def _run_group(
+        self, connection: sqlite3.Connection, jobs: list[Any], most_rows: int | None = None
+    ) -> Outcome:
+        """Run a group in one transaction, on the writer's thread or on the event loop."""
         self._check_in_place()
         try:
             connection.execute("BEGIN IMMEDIATE")
             runner = self._make_runner(self._transaction(connection))
+            runner.most_rows = most_rows
             outcome = drive(self._run_jobs(runner, jobs))
+            started = time.monotonic()
             connection.execute("COMMIT")
+            self._loop_commits.add(time.monotonic() - started)
         except Exception:
             _roll_back(connection)
             raise
-        self._bound_wal(connection)
         return outcome
 
-    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+    async def _after_group(self) -> None:
+        writer = self._writer
+        if writer is not None and self._checkpoint_due(writer.connection):
+            with contextlib.suppress(Exception):
+                # The group is committed and answered. A later group tries again.
+                await writer.run(self._checkpoint)
+
+    def _checkpoint_due(self, connection: sqlite3.Connection) -> bool:
+        # A changed row is about one page; many rows of one page are counted too often.
+        if connection.total_changes - self._copied_changes > CHECKPOINT_PAGES:
+            return True
         try:
-            if os.stat(self._wal_text).st_size > WAL_BYTES:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except (sqlite3.Error, OSError):
-            # The group is committed. The log is truncated after a later commit.
-            return
+            return os.stat(self._wal_text).st_size > WAL_BYTES
+        except OSError:
+            return False
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Copy the WAL into the file, so that it is begun again."""
+        self._copied_changes = connection.total_changes
+        mode = "TRUNCATE" if os.stat(self._wal_text).st_size > WAL_BYTES else "PASSIVE"
+        connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
 
     # Closing
 

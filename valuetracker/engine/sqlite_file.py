@@ -37,9 +37,12 @@ T = TypeVar("T")
 APPLICATION_ID = 0x56544B32
 # Layouts from before the first release ("VTKR", "VTK1"); no migration converts them.
 UNRELEASED_IDS = {0x56544B52, 0x56544B31}
-# SQLite copies the WAL into the file every 1,000 pages by itself, but overlapping readers can
-# keep it from starting the WAL again. Above this many bytes we wait for the readers once.
-WAL_BYTES = 16 * 1024 * 1024
+# After about so many changed pages the WAL is copied into the file and begun again. It keeps its
+# size: to write over it takes a sync half as long as to make it longer.
+CHECKPOINT_PAGES = 4_000
+# Overlapping readers can keep the WAL from being begun again. Above this many bytes we wait for
+# the readers once, and cut it.
+WAL_BYTES = 32 * 1024 * 1024
 BUSY_MS = 5_000
 MARK = TableCheck(("identity", "name", "created_at", "checksum"), mark.verify)
 SELECT_MARK = f"SELECT {', '.join(MARK.columns)} FROM file"
@@ -62,6 +65,8 @@ def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         cached_statements=256,
+        # The writer is used by its thread and by the event loop, never by both at once.
+        check_same_thread=read_only,
     )
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -70,7 +75,8 @@ def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
     else:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES // 4}")
+        # The server copies the WAL into the file itself, when nobody waits for an answer.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
     return connection
 
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from valuetracker.eager import in_task
-from valuetracker.engine import Database, NotVerifiedYet, Transaction
+from valuetracker.engine import Database, NotVerifiedYet, TooLong, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.snapshot import Snapshot, TooLong
+from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import EVERYTHING, Tag
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written, job_after_rollback

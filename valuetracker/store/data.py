@@ -17,12 +17,13 @@ from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
 from valuetracker.store.rows.holders import HolderRow, values_record
-from valuetracker.store.rows.snapshot import MANY, Snapshot, quick
+from valuetracker.store.rows.reader import MANY
+from valuetracker.store.rows.snapshot import Snapshot, quick
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import holder_tag, value_tag
 from valuetracker.store.story.visibility import is_removable, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
-from valuetracker.store.tx.jobs import answering_unchanged, preloading
+from valuetracker.store.tx.jobs import answering_unchanged, light, preloading
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import is_hidden, register_place
 from valuetracker.store.tx.write_target import (
@@ -78,6 +79,7 @@ async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = N
 # Setting
 
 
+@light(lambda address, key, value: len(value))
 @preloading(lambda address, key, value: (address, [key]))
 async def set_value(tx: Ledger, address: Address, key: str, value: str) -> ValueSet:
     if tx.set_at_once(address, {key: value}):
@@ -107,6 +109,7 @@ async def override_values(tx: Ledger, address: Address, values: dict[str, str]) 
     return {"success": True, "message": "Instance data overridden successfully"}
 
 
+@light(lambda address, values: sum(map(len, values.values())))
 @preloading(lambda address, values: (address, list(values)))
 async def merge_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
     if not values or not tx.set_at_once(address, values):

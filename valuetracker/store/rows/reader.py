@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from valuetracker.engine import Row, Transaction
+from valuetracker.engine import Row, TooLong, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.rows import characters, chats, holders, places
@@ -25,6 +25,9 @@ from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.places import Chain, PlaceRow
 from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
 
+# So many rows that they are read on a thread.
+MANY = 1_000_000
+
 
 class RowReader:
     """The half of a transaction that changes nothing."""
@@ -35,11 +38,18 @@ class RowReader:
     def __init__(self, transaction: Transaction, cache: RowCache) -> None:
         self._transaction = transaction
         self.cache = cache
+        # The most rows to read at once on the event loop; None if the verb runs on a thread.
+        self.most_rows: int | None = None
         self._read_entries: ReadEntries | None = None
 
     async def load_head(self) -> Head:
         assert self.cache.head is not None, "not begun"
         return self.cache.head
+
+    def reads(self, rows: int) -> None:
+        """Say how many rows are about to be read: many are read on a thread."""
+        if self.most_rows is not None and rows > self.most_rows:
+            raise TooLong
 
     async def settle(self) -> None:
         """Write what is pending, so that statements find it."""
@@ -216,6 +226,7 @@ class RowReader:
         """Return the rows of all keys a holder has or had, in the order of their creation."""
         table = self.cache.values_of(holder.number)
         if holder.number not in self.cache.complete_holders:
+            self.reads(holder.keys)
             for row in await self._transaction.fetch_all(
                 holders.SELECT_ROWS_OF_HOLDER, holder=holder.number
             ):

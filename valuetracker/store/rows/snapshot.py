@@ -13,9 +13,6 @@ from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import Tag, chat_tag
 
-# So many rows that they are read on a thread.
-MANY = 1_000_000
-
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -23,10 +20,6 @@ def quick(verb: Verb) -> Verb:
     """Say that a verb reads few rows, or calls `reads` before it reads many."""
     verb.is_quick = True  # type: ignore[attr-defined]
     return verb
-
-
-class TooLong(Exception):
-    """The event loop would have to wait too long for this read: it goes to a thread."""
 
 
 class Snapshot(RowReader):
@@ -52,9 +45,6 @@ class Snapshot(RowReader):
         self.shows: str | None = None
         # True if the answer is a list, whose ETag is that of the head.
         self.is_list = False
-        # The most rows that may be read without leaving the event loop; None if it does not
-        # matter.
-        self.most_rows: int | None = None
 
     @classmethod
     async def take(cls, transaction: Transaction) -> Snapshot:
@@ -68,11 +58,6 @@ class Snapshot(RowReader):
         """Say that the answer is a list, which commits that touch none of these do not change."""
         self.tags.update(tags)
         self.is_list = True
-
-    def reads(self, rows: int) -> None:
-        """Say how many rows are about to be read: many are read on a thread."""
-        if self.most_rows is not None and rows > self.most_rows:
-            raise TooLong
 
     def takes_no_revision(self) -> None:
         """Say that the answer can change without a revision: it has no ETag and is not kept."""

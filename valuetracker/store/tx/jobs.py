@@ -25,6 +25,16 @@ class WriteJob:
     context: Context = NO_CONTEXT
     status: int = 200
 
+    @property
+    def quick(self) -> bool:
+        """True if the event loop may run it: it writes little, and follows no story."""
+        weigh = getattr(self.verb, "weigh", None)
+        return (
+            weigh is not None
+            and self.context.is_plain
+            and weigh(*self.arguments) <= LIGHT_CHARACTERS
+        )
+
 
 @dataclass(slots=True)
 class Answer:
@@ -73,6 +83,9 @@ class Commit:
     entries: list[EntryRow] = field(default_factory=list)
 
 
+# The event loop writes no more than this at once.
+LIGHT_CHARACTERS = 64 * 1024
+
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -81,6 +94,16 @@ def preloading(loads: Callable[..., tuple[Address, list[str]]]) -> Callable[[Ver
 
     def mark(verb: Verb) -> Verb:
         verb.loads = loads  # type: ignore[attr-defined]
+        return verb
+
+    return mark
+
+
+def light(weigh: Callable[..., int]) -> Callable[[Verb], Verb]:
+    """Say how much a verb writes, in characters, and that it reads little besides."""
+
+    def mark(verb: Verb) -> Verb:
+        verb.weigh = weigh  # type: ignore[attr-defined]
         return verb
 
     return mark
