@@ -65,7 +65,8 @@ SCHEMAS = [
     (edit_schema("data", "value         TEXT", "value         BLOB"), "table data of the schema"),
     (edit_schema("characters", "name       TEXT", "name       TEXT DEFAULT 1"), "table characters"),
     (edit_schema("instance_values", "AS key", "AS KEY"), "view instance_values of the schema"),
-    ("UPDATE sqlite_schema SET name = 7 WHERE name = 'instance_values'", "of the schema is wrong"),
+    ("UPDATE sqlite_schema SET name = 7 WHERE name = 'instance_values'", "cannot read the schema"),
+    ("UPDATE sqlite_schema SET type = x'696e' WHERE name = 'instance_values'", "schema"),
 ]
 
 

@@ -61,12 +61,12 @@ BACKGROUND_BYTES = 16 * 1024 * 1024
 # For this long rows are verified, and then for this long they are not, so that requests get
 # their turn.
 SLICE_SECONDS = 0.005
+PAUSE_SECONDS = 0.005
 # If reads take the event loop longer than this, they leave it for a while.
 SLOW_SECONDS = 0.002
 SLOW_PAUSE_SECONDS = 1.0
 # A job that has to read more rows of one thing than this leaves the event loop.
 MOST_ROWS = 256
-PAUSE_SECONDS = 0.005
 
 
 class SQLiteDatabase(GroupWriter):
@@ -234,10 +234,10 @@ class SQLiteDatabase(GroupWriter):
         started = time.monotonic()
         if started < self._slow_until:
             return None
-        if self._own_reader is None:
-            self._own_reader = open_file(self.path, read_only=True)
-            started = time.monotonic()
         try:
+            if self._own_reader is None:
+                self._own_reader = open_file(self.path, read_only=True)
+                started = time.monotonic()
             return self._read(self._own_reader, job)
         except Exception as error:
             raise self._judge(error) from error
