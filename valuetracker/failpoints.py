@@ -11,7 +11,17 @@ from __future__ import annotations
 import os
 import signal
 
-POINTS = ("before_commit", "after_commit", "before_reply", "mid_migration", "mid_adoption")
+POINTS = (
+    "before_commit",
+    "after_commit",
+    "before_reply",
+    "mid_migration",
+    "adoption_folded",
+    "mid_adoption",
+    "adoption_written",
+    "adoption_kept",
+    "adoption_renamed",
+)
 
 
 class Failpoint:

@@ -30,7 +30,7 @@ Modules: `sqlite*` and `data_directory` are the first engine, `postgres*` the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -76,6 +76,22 @@ Job = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 class TooLong(Exception):
     """The event loop would have to wait too long for a job: it goes to a thread."""
+
+
+class Original(Transaction, Protocol):
+    """
+    The rows of a database that another program made; texts are bytes that nobody checked.
+
+    Only temporary tables can be written.
+    """
+
+    def stream(self, statement: Statement, **parameters: Any) -> Iterator[Row]:
+        """Return rows one at a time, because there may be more than fit in memory."""
+        ...
+
+
+# Writes the rows of a new database, which it reads from another program's.
+Conversion = Callable[[Transaction, Original], Coroutine[Any, Any, None]]
 
 
 class JobRunner(Protocol):
@@ -224,8 +240,12 @@ class Engine(Protocol):
         """Return true if this is a foreign database that `recognise` accepts."""
         ...
 
-    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
-        """Convert a foreign database, keep a copy of it, and return its new identity."""
+    async def adopt(self, location: str, name: str, at: str, convert: Conversion) -> str:
+        """
+        Put a database of ours in the place of a foreign one, and return its identity.
+
+        The foreign one is kept. Until the new one is complete, it is in its place.
+        """
         ...
 
     async def discard(self, location: str, label: str) -> bool:

@@ -79,7 +79,9 @@ def migrate(
                 apply(connection, migration, failpoint)
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                # On a full disk SQLite has rolled back already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
 
 

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from valuetracker.engine import Job, NewRunnerFactory, Stamp, mark
+from valuetracker.engine import Conversion, Job, NewRunnerFactory, Stamp, mark
 from valuetracker.engine.migrations import (
     Migration,
     check_version,
@@ -229,7 +229,7 @@ class PostgresEngine:
     async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
         return False
 
-    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
+    async def adopt(self, location: str, name: str, at: str, convert: Conversion) -> str:
         raise PathNotAllowed("On PostgreSQL there are no files to adopt.")
 
     async def discard(self, location: str, label: str) -> bool:

@@ -7,32 +7,24 @@ Nothing above this module knows files; databases are named by location and ident
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import secrets
-import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from valuetracker.engine import (
+    Conversion,
     Database,
     Job,
     NewRunnerFactory,
     Stamp,
     TableCheck,
     Transaction,
+    sqlite_adoption,
 )
 from valuetracker.engine import sqlite_file as files
-from valuetracker.engine.data_directory import (
-    COMPANIONS,
-    ORIGINAL,
-    DataDirectory,
-    sync_directory,
-    sync_file,
-)
+from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.known_files import KnownFiles, stamp_of
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
@@ -122,20 +114,13 @@ class SQLiteEngine:
         return await SQLiteDatabase.open(path, identity, self._schema, self._readers, self._known)
 
     async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
-        path = self._directory.file(location)
-        # 0 is the application id of a file whose program set none.
-        if files.check_header(path) != 0:
-            return False
-        if path.with_name(path.name + "-journal").exists():
-            # A transaction was not finished. Only a connection that may write can undo it.
-            await files.recover(path)
-        return await files.read_foreign(path, recognise)
+        return await sqlite_adoption.can_adopt(self._directory.file(location), recognise)
 
-    async def adopt(self, location: str, name: str, at: str, convert: Job[Any]) -> str:
+    async def adopt(self, location: str, name: str, at: str, convert: Conversion) -> str:
         path = self._directory.file(location)
         identity = secrets.token_hex(16)
-        _keep_copy(path)
-        await files.adopt(path, name, identity, self._schema, at, convert)
+        await sqlite_adoption.adopt(path, name, identity, self._schema, at, convert)
+        self._known.remember(path)
         return identity
 
     async def discard(self, location: str, label: str) -> bool:
@@ -144,45 +129,3 @@ class SQLiteEngine:
 
 async def _nothing(transaction: Transaction) -> None:
     return None
-
-
-def _keep_copy(path: Path) -> None:
-    # A copy of an earlier try may exist, and the file may have been written to since.
-    copy = path.with_name(path.name + ORIGINAL)
-    unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
-    if any(path.with_name(path.name + ending).exists() for ending in COMPANIONS):
-        # A part of the content is still in a companion file; only SQLite can merge the two.
-        with (
-            closing(files.open_file(path, read_only=True)) as source,
-            closing(sqlite3.connect(unfinished)) as target,
-        ):
-            source.backup(target)
-    else:
-        shutil.copyfile(path, unfinished)
-    unfinished.chmod(0o600)
-    sync_file(unfinished)
-    if copy.exists():
-        if _is_same_database(unfinished, copy):
-            # The copy was made before an interrupted adoption: keep the original bytes.
-            unfinished.unlink()
-            return
-        copy.replace(copy.with_name(f"{copy.name}-{secrets.token_hex(4)}"))
-    unfinished.replace(copy)
-    sync_directory(path.parent)
-
-
-def _is_same_database(one: Path, other: Path) -> bool:
-    """Compare the content of two files. Bytes differ once SQLite has rolled something back."""
-    try:
-        return _digest(one) == _digest(other)
-    except sqlite3.Error:
-        return False
-
-
-def _digest(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with closing(files.open_file(path, read_only=True)) as connection:
-        connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
-        for line in connection.iterdump():
-            digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.digest()

@@ -146,7 +146,8 @@ def translate(error: Exception) -> Exception:
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & 0xFF if code is not None else None
         text = str(error)
-        if primary == sqlite3.SQLITE_FULL:
+        # The second: no space for the index of the log, `-shm`.
+        if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
             return StorageFull()
         # A truncated file causes an I/O error; invalid UTF-8 and missing tables cause plain
         # errors. To try again later helps against none of them.

@@ -1,5 +1,5 @@
 """
-One SQLite file: inspecting, creating and adopting it.
+One SQLite file: inspecting and creating it.
 
 A file is inspected through a read-only connection before anything may write to it, so a
 damaged file is left exactly as it was found. A new file is completed under another name first.
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
 from valuetracker.engine.data_directory import sync_directory, sync_file
-from valuetracker.engine.migrations import Migration, apply, check_version, migrate, version_of
+from valuetracker.engine.migrations import Migration, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
     Connection,
     SQLiteTransaction,
@@ -158,20 +158,12 @@ async def create(
     except OSError as error:
         raise translate(error) from error
 
-    def build(connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        migrate(connection, schema.migrations, Failpoint.from_environment())
-        connection.execute("BEGIN IMMEDIATE")
-        identify(connection, name, identity, at)
-        drive(setup(SQLiteTransaction(connection)))
-        connection.execute("COMMIT")
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise DatabaseDamaged("The file system does not allow write-ahead logging.")
-
     try:
         writer = await open_writer(unfinished)
         try:
-            await run(writer, build)
+            await run(
+                writer, lambda connection: build(connection, name, identity, schema, at, setup)
+            )
         finally:
             await writer.close()
         sync_file(unfinished)
@@ -184,84 +176,23 @@ async def create(
             unfinished.unlink()
 
 
-def identify(connection: sqlite3.Connection, name: str, identity: str, at: str) -> None:
-    connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", mark.seal(identity, name, at))
-
-
-async def adopt(
-    path: Path, name: str, identity: str, schema: Schema, at: str, convert: Job[Any]
+def build(
+    connection: sqlite3.Connection,
+    name: str,
+    identity: str,
+    schema: Schema,
+    at: str,
+    setup: Job[Any],
 ) -> None:
-    """
-    Convert a file that another program made, in one transaction.
-
-    `convert` is called with the transaction. By then the old tables are renamed to
-    `adopted_<name>` and the new ones exist. Its result is ignored.
-    """
-
-    def build(connection: sqlite3.Connection) -> None:
-        failpoint = Failpoint.from_environment()
-        # The texts were never checked; an invalid character must not make the adoption fail.
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        # Without this, renaming a table would rewrite other tables' references to it.
-        connection.execute("PRAGMA legacy_alter_table = ON")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            tables = connection.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-            ).fetchall()
-            for object_type, other in connection.execute(
-                "SELECT type, name FROM sqlite_schema WHERE sql IS NOT NULL AND type <> 'table'"
-            ).fetchall():
-                connection.execute(f"DROP {object_type} IF EXISTS {_quoted(other)}")
-            for (table,) in tables:
-                connection.execute(
-                    f"ALTER TABLE {_quoted(table)} RENAME TO {_quoted('adopted_' + table)}"
-                )
-            for migration in schema.migrations:
-                apply(connection, migration, failpoint)
-            identify(connection, name, identity, at)
-            drive(convert(SQLiteTransaction(connection)))
-            failpoint.reach("mid_adoption")
-            for (table,) in tables:
-                connection.execute(f"DROP TABLE {_quoted('adopted_' + table)}")
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("PRAGMA journal_mode = WAL")
-
-    if os.name == "posix":
-        os.chmod(path, 0o600)
-    writer = await open_writer(path)
-    try:
-        await run(writer, build)
-    finally:
-        await writer.close()
-    sync_file(path)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-async def recover(path: Path) -> None:
-    """Let SQLite roll back a transaction that another process did not finish."""
-    writer = await open_writer(path)
-    try:
-        await run(writer, lambda connection: connection.execute("SELECT * FROM sqlite_schema"))
-    finally:
-        await writer.close()
-
-
-async def read_foreign(path: Path, job: Job[T]) -> T:
-    """Run a job read-only on a file that any program may have made."""
-    check_header(path)
-    reader = await open_reader(path)
-    try:
-        return await run(reader, lambda connection: drive(job(SQLiteTransaction(connection))))
-    finally:
-        await reader.close()
+    """Make an empty file a database; `setup` writes its first rows."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    migrate(connection, schema.migrations, Failpoint.from_environment())
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", mark.seal(identity, name, at))
+    drive(setup(SQLiteTransaction(connection)))
+    connection.execute("COMMIT")
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise DatabaseDamaged("The file system does not allow write-ahead logging.")
 
 
 async def open_reader(path: Path) -> Connection:

@@ -16,7 +16,7 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.runtime.registry import Record, Registry
-from valuetracker.store import adoption
+from valuetracker.store import adoption, original_file
 from valuetracker.store.rows.head import Head, load_head, make_head
 from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.jobs import WriteJob
@@ -82,9 +82,12 @@ class Provisioning:
 
         if not await self._engine.exists(location):
             return await self._engine.create(location, extension_id, at, setup)
-        if await self._engine.can_adopt(location, adoption.recognise):
-            convert = adoption.conversion(floor)
-            return await self._engine.adopt(location, extension_id, at, convert)
+        if await self._engine.can_adopt(location, original_file.recognise):
+            progress = adoption.Progress(extension_id)
+            convert = adoption.conversion(floor, progress)
+            identity = await self._engine.adopt(location, extension_id, at, convert)
+            progress.end()
+            return identity
         identity, name = await self._engine.identity(location)
         if name != extension_id or any(
             other.identity == identity for other in self._registry.others(extension_id)

@@ -141,9 +141,6 @@ class ApplyValues:
             row = DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content)
             table.put(key, row)
             touched.rows[key] = row
-            if op == "adopt":
-                # The log names the key only: see rows/holders.py.
-                head.adopted, value = head.revision, None
             encoded.append(encode_change(entry, key, op, previous, ordinal, value, operand))
         self._cache.touch_values(number, weight)
         return encoded
