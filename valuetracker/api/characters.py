@@ -9,20 +9,28 @@ from valuetracker.errors import (
     InvalidBody,
     InvalidId,
     InvalidName,
+    InvalidQuery,
     RevisionConflict,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
+from valuetracker.http.endpoint import AT_FIELD, PAGE_FIELDS, PAST, Endpoint, Field
 from valuetracker.http.kinds import CHARACTER_ID, NAME
-from valuetracker.records import Character, FullCharacter, Success
+from valuetracker.records import Character, CharacterPage, FullCharacter, Success
 from valuetracker.runtime.extension import Read
 from valuetracker.store import characters
 from valuetracker.store.tx.jobs import Written
 
 
 async def list_characters(call: Call) -> Read[Any]:
-    """List all characters in order of creation."""
-    return await call.read(characters.list_characters)
+    """
+    List all characters in order of creation.
+
+    With `limit` the answer is a page: `items`, and in `next` the `cursor` of the next page, null
+    on the last. What is created or deleted meanwhile moves no page.
+    """
+    if call.page is None:
+        return await call.read(characters.list_characters)
+    return await call.read(characters.list_page_of_characters, call.page)
 
 
 async def get_character(call: Call) -> Read[Any]:
@@ -49,7 +57,14 @@ async def delete_character(call: Call) -> Written:
 
 
 ENDPOINTS = [
-    Endpoint(("GET",), "/characters", list_characters, returns=list[Character]),
+    Endpoint(
+        ("GET",),
+        "/characters",
+        list_characters,
+        returns=list[Character] | CharacterPage,
+        query=PAGE_FIELDS,
+        raises=(InvalidQuery,),
+    ),
     Endpoint(
         ("POST",),
         "/characters",

@@ -25,12 +25,13 @@ from valuetracker.errors import (
     ValueTooLarge,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import PAST, Endpoint, Field
+from valuetracker.http.endpoint import PAGE_FIELDS, PAST, Endpoint, Field
 from valuetracker.http.kinds import CHAT_ID, FLAG, KEY, STATE_AT, Kind, check_key_count, choice_kind
 from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
 from valuetracker.records import (
     BatchAnswer,
     Chat,
+    ChatPage,
     ChatState,
     Difference,
     History,
@@ -46,8 +47,14 @@ from valuetracker.values import canonical
 
 
 async def list_chats(call: Call) -> Read[Any]:
-    """List the chats that are not archived, in order of creation."""
-    return await call.read(chats.list_chats)
+    """
+    List the chats that are not archived, in order of creation.
+
+    With `limit` the answer is a page, as of the list of characters.
+    """
+    if call.page is None:
+        return await call.read(chats.list_chats)
+    return await call.read(chats.list_page_of_chats, call.page)
 
 
 async def find_chat(call: Call) -> Read[Any]:
@@ -234,7 +241,14 @@ CHAIN = Kind(
 )
 
 ENDPOINTS = [
-    Endpoint(("GET",), "/chats", list_chats, returns=list[Chat]),
+    Endpoint(
+        ("GET",),
+        "/chats",
+        list_chats,
+        returns=list[Chat] | ChatPage,
+        query=PAGE_FIELDS,
+        raises=(InvalidQuery,),
+    ),
     Endpoint(("GET",), "/chats/{chat}", find_chat, returns=Chat | None, raises=(InvalidId,)),
     Endpoint(
         ("POST",),

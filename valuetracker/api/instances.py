@@ -13,9 +13,9 @@ from valuetracker.errors import (
     RevisionConflict,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import AT_FIELD, PAST, Endpoint, Field
+from valuetracker.http.endpoint import AT_FIELD, PAGE_FIELDS, PAST, Endpoint, Field
 from valuetracker.http.kinds import CHARACTER_ID, CHAT_ID, INSTANCE_ID, NAME
-from valuetracker.records import Deleted, FullInstance, Instance, Success
+from valuetracker.records import Deleted, FullInstance, Instance, InstancePage, Success
 from valuetracker.runtime.extension import Read
 from valuetracker.store import instances
 from valuetracker.store.tx.jobs import Written
@@ -25,16 +25,25 @@ async def list_instances(call: Call) -> Read[Any]:
     """
     List all instances, or those of a character, of a chat, or of both.
 
-    The list is empty for an unknown character or chat.
+    The list is empty for an unknown character or chat. With `limit` the answer is a page, as of
+    the list of characters.
     """
-    return await call.read(
-        instances.list_instances, call.query.get("characterId"), call.query.get("chatId")
-    )
+    return await _list(call, call.query.get("characterId"), call.query.get("chatId"))
 
 
 async def list_instances_of(call: Call) -> Read[Any]:
-    """List the instances of a character; the list is empty for an unknown character."""
-    return await call.read(instances.list_instances, call.path["character"])
+    """
+    List the instances of a character; the list is empty for an unknown character.
+
+    With `limit` the answer is a page, as of the list of characters.
+    """
+    return await _list(call, call.path["character"])
+
+
+async def _list(call: Call, character_id: str | None, chat_id: str | None = None) -> Read[Any]:
+    if call.page is None:
+        return await call.read(instances.list_instances, character_id, chat_id)
+    return await call.read(instances.list_page_of_instances, call.page, character_id, chat_id)
 
 
 async def delete_instances_of(call: Call) -> Written:
@@ -78,10 +87,11 @@ ENDPOINTS = [
         ("GET",),
         "/instances",
         list_instances,
-        returns=list[Instance],
+        returns=list[Instance] | InstancePage,
         query=(
             Field("characterId", CHARACTER_ID, "Only instances of this character.", required=False),
             Field("chatId", CHAT_ID, "Only instances of this chat.", required=False),
+            *PAGE_FIELDS,
         ),
         raises=(InvalidId, InvalidQuery),
     ),
@@ -123,8 +133,9 @@ ENDPOINTS = [
         ("GET",),
         "/characters/{character}/instances",
         list_instances_of,
-        returns=list[Instance],
-        raises=(InvalidId,),
+        returns=list[Instance] | InstancePage,
+        query=PAGE_FIELDS,
+        raises=(InvalidId, InvalidQuery),
     ),
     Endpoint(
         ("DELETE",),

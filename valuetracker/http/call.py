@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valuetracker.bridge.prompts import PromptBoard
+from valuetracker.errors import InvalidQuery
 from valuetracker.http.gate import Caller
 from valuetracker.runtime.extension import Read
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.feed import FeedStream
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
+from valuetracker.store.rows.pages import Page
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Written
 
@@ -97,6 +99,15 @@ class Call:
         self.context: Context = NO_CONTEXT
         self.status = 200
         self.last_event_id: bytes | None = None
+
+    @property
+    def page(self) -> Page | None:
+        """The page of a list that the query asks for; None for the whole list."""
+        if "limit" in self.query:
+            return Page(self.query["limit"], self.query.get("cursor", 0))
+        if "cursor" in self.query:
+            raise InvalidQuery("`cursor` needs `limit`.")
+        return None
 
     async def read(self, verb: Verb, *arguments: Any) -> Read[Any]:
         """Run a reading verb on a database connection that cannot write."""

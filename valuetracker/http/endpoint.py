@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from valuetracker.errors import Compacted, InvalidAt, RevisionUnknown, ValueTrackerError
 from valuetracker.http.call import Call
-from valuetracker.http.kinds import AT, PATH_KINDS, Kind
+from valuetracker.http.kinds import AT, LIST_CURSOR, PAGE_SIZE, PATH_KINDS, Kind
 
 Handler = Callable[[Call], Coroutine[Any, Any, Any]]
 
@@ -51,6 +51,16 @@ AT_FIELD = Field(
     "at", AT, "The state at this revision (digits) or time (ISO 8601).", required=False
 )
 PAST: tuple[type[ValueTrackerError], ...] = (InvalidAt, RevisionUnknown, Compacted)
+# The parameters of lists that can be read in pages.
+PAGE_FIELDS = (
+    Field(
+        "limit",
+        PAGE_SIZE,
+        "The largest number of items; without it the answer is the whole list.",
+        required=False,
+    ),
+    Field("cursor", LIST_CURSOR, "The `next` of the previous page.", required=False),
+)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,8 @@ POSITION = number_kind(0, LARGEST_NUMBER)
 LARGEST_PAGE = 1_000
 PAGE_SIZE = number_kind(1, LARGEST_PAGE)
 CURSOR = Kind({"type": "string"}, _parse_cursor)
+# For callers any text: the ordinal of the last item.
+LIST_CURSOR = Kind({"type": "string"}, POSITION.parse)
 
 
 # The parameters of all paths. A name in the braces of a path must have its kind here.

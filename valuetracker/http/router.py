@@ -9,6 +9,7 @@ headers, queries and bodies.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote_to_bytes
 
@@ -53,7 +54,7 @@ class Router:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = Node()
         self._prefixed = Node()
-        self._kept: dict[tuple[str, bytes], Match] = {}
+        self._kept: OrderedDict[tuple[str, bytes], Match] = OrderedDict()
         for endpoint in endpoints:
             self._add(self._prefixed, endpoint)
             if endpoint.at_root:
@@ -87,7 +88,8 @@ class Router:
             # Clients ask for the same few paths again and again.
             if len(path) <= KEPT_LENGTH:
                 if len(self._kept) >= KEPT_PATHS:
-                    self._kept.clear()
+                    # The oldest. One that is asked for often is soon back.
+                    self._kept.popitem(last=False)
                 self._kept[method, path] = match
         return match
 

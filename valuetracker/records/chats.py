@@ -22,6 +22,13 @@ class Chat(TypedDict):
     revision: int
 
 
+class ChatPage(TypedDict):
+    """A page of chats; `next` is passed back as `cursor`, null on the last page."""
+
+    items: list[Chat]
+    next: str | None
+
+
 class ChatState(TypedDict):
     """The whole contents of a chat."""
 

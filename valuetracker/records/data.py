@@ -31,6 +31,20 @@ class Instance(TypedDict):
     origin: NotRequired[str]
 
 
+class CharacterPage(TypedDict):
+    """A page of characters; `next` is passed back as `cursor`, null on the last page."""
+
+    items: list[Character]
+    next: str | None
+
+
+class InstancePage(TypedDict):
+    """A page of instances; `next` is passed back as `cursor`, null on the last page."""
+
+    items: list[Instance]
+    next: str | None
+
+
 class FullInstance(TypedDict):
     """An instance with its values."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from valuetracker.errors import ValueTrackerError
@@ -96,12 +96,14 @@ def _field_markdown(each: Field) -> str:
 def _type_name(kind: Any) -> str:
     if kind is None:
         return "without a body"
+    if kind is NoneType:
+        return "null"
     if kind is Document:
         return "with a document"
     if kind is Stream:
         return "with a stream of events, each a [`FeedEvent`](#feedevent)"
     if get_origin(kind) is UnionType:
-        return f"{_type_name(get_args(kind)[0])} or null"
+        return " or ".join(_type_name(member) for member in get_args(kind))
     if get_origin(kind) is list:
         (member,) = get_args(kind)
         of = f"{SCALARS[member]['type']}s" if member in SCALARS else _type_name(member)

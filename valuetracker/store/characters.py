@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from valuetracker.errors import CharacterNotFound
-from valuetracker.records import Character, FullCharacter, FullInstance, Success
+from valuetracker.records import Character, CharacterPage, FullCharacter, FullInstance, Success
 from valuetracker.store.log.state_at import (
     At,
     character_at,
@@ -12,7 +12,9 @@ from valuetracker.store.log.state_at import (
     instances_at,
     shown_instance,
 )
+from valuetracker.store.rows.characters import SELECT_PAGE_OF_CHARACTERS, CharacterRow
 from valuetracker.store.rows.holders import SELECT_VALUES_OF_CHARACTER, values_record
+from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import ALL_CHARACTERS, character_tag
 from valuetracker.store.tx.changes import DropCharacter, PutCharacter
@@ -24,6 +26,12 @@ from valuetracker.store.tx.write_target import check_character_if_match, list_wr
 async def list_characters(tx: Snapshot) -> list[Character]:
     tx.lists(ALL_CHARACTERS)
     return [row.record() for row in await tx.list_characters()]
+
+
+async def list_page_of_characters(tx: Snapshot, page: Page) -> CharacterPage:
+    tx.lists(ALL_CHARACTERS)
+    rows, cursor = await tx.read_page(SELECT_PAGE_OF_CHARACTERS, CharacterRow, page)
+    return {"items": [row.record() for row in rows], "next": cursor}
 
 
 async def get_character(tx: Snapshot, character_id: str, at: At | None = None) -> FullCharacter:

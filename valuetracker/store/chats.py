@@ -10,7 +10,7 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists
-from valuetracker.records import Chat, OpenedChat, Reconciled, Success
+from valuetracker.records import Chat, ChatPage, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
 from valuetracker.store.log.lists import subject_list
 from valuetracker.store.operations import sweep
@@ -19,11 +19,13 @@ from valuetracker.store.rows.chats import (
     DELETE_ALIAS,
     DELETE_SESSION_OF_CLIENT,
     INSERT_SESSION,
+    SELECT_PAGE_OF_CHATS,
     ChatRow,
     SessionRow,
 )
 from valuetracker.store.rows.entries import EntryRow
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import PlaceName
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row import update
@@ -67,6 +69,12 @@ async def list_chats(tx: Snapshot) -> list[Chat]:
     tx.lists(ALL_CHATS)
     chats = await tx.list_chats()
     return [await chat_record(tx, chat) for chat in chats if chat.archived_at is None]
+
+
+async def list_page_of_chats(tx: Snapshot, page: Page) -> ChatPage:
+    tx.lists(ALL_CHATS)
+    rows, cursor = await tx.read_page(SELECT_PAGE_OF_CHATS, ChatRow, page)
+    return {"items": [await chat_record(tx, row) for row in rows], "next": cursor}
 
 
 async def find_chat(tx: Snapshot, chat_id: str) -> Chat | None:

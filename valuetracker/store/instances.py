@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from valuetracker.errors import InstanceNotFound
-from valuetracker.records import Deleted, FullInstance, Instance, Success
+from valuetracker.records import Deleted, FullInstance, Instance, InstancePage, Success
 from valuetracker.store.log.state_at import (
     At,
     find_moment,
@@ -11,7 +13,8 @@ from valuetracker.store.log.state_at import (
     instance_at,
     shown_instance,
 )
-from valuetracker.store.rows.holders import values_record
+from valuetracker.store.rows.holders import SELECT_PAGE_OF_INSTANCES, HolderRow, values_record
+from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import instance as address_of
 from valuetracker.store.rows.tags import ALL_CHATS, ALL_INSTANCES, holder_tag
@@ -40,6 +43,24 @@ async def list_instances(
         chat = await tx.find_chat(chat_id)
         found = [row for row in found if chat is not None and row.chat == chat.number]
     return [await shown_instance(tx, row.shape()) for row in found]
+
+
+async def list_page_of_instances(
+    tx: Snapshot, page: Page, character_id: str | None = None, chat_id: str | None = None
+) -> InstancePage:
+    tx.lists(ALL_INSTANCES)
+    wanted: dict[str, Any] = {}
+    if character_id is not None:
+        wanted["character_id"] = character_id
+    if chat_id is not None:
+        tx.lists(ALL_CHATS)
+        chat = await tx.find_chat(chat_id)
+        if chat is None:
+            return {"items": [], "next": None}
+        wanted["chat"] = chat.number
+    statement = SELECT_PAGE_OF_INSTANCES[tuple(wanted)]
+    rows, cursor = await tx.read_page(statement, HolderRow, page, **wanted)
+    return {"items": [await shown_instance(tx, row.shape()) for row in rows], "next": cursor}
 
 
 async def get_instance(tx: Snapshot, instance_id: str, at: At | None = None) -> FullInstance:

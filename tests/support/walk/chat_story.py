@@ -39,6 +39,7 @@ OPENING = [
     ),
     Step("POST", CHAT + "/open", {}, status=400),
     Step("GET", "/chats", title="There is one chat."),
+    Step("GET", "/chats", query="?limit=1"),
     Step("GET", CHAT, title="The chat itself, without what it holds."),
     Step("GET", CHAT, fill={"chat": "never heard of"}),
     Step(

@@ -55,6 +55,8 @@ CHARACTERS = [
     ),
     Step("POST", "/instances", {"id": "seraphina-dream", "characterId": "seraphina"}),
     Step("GET", "/characters", title="Everybody so far."),
+    Step("GET", "/characters", query="?limit=1", title="The first page of a list."),
+    Step("GET", "/characters", query="?limit=words", status=400),
     Step("GET", "/instances", query="?characterId=merlin"),
     Step(
         "GET",
@@ -63,6 +65,8 @@ CHARACTERS = [
         query="?chatId=Seraphina%20-%20first%20date",
     ),
     Step("GET", "/instances"),
+    Step("GET", "/instances", query="?limit=1"),
+    Step("GET", "/characters/{character}/instances", query="?limit=1&cursor=1"),
     Step("GET", "/characters/{character}/instances", title="The instances of Seraphina."),
 ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.records import Character
+from valuetracker.store.rows.pages import select_page
 from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
 
 
@@ -40,6 +41,7 @@ class CharacterRow(Row, table="characters"):
 
 SELECT_CHARACTER = select(CharacterRow, "WHERE id = :id")
 SELECT_CHARACTERS = select(CharacterRow, "WHERE deleted = 0 ORDER BY ordinal")
+SELECT_PAGE_OF_CHARACTERS = select_page(CharacterRow, "deleted = 0")
 SELECT_CHARACTERS_NUMBERED = select_numbered(CharacterRow)
 INSERT_CHARACTER = insert(CharacterRow)
 UPDATE_CHARACTER = update(CharacterRow, "number", besides=("id",))

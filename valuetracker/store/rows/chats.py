@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.engine.statement import Statement
+from valuetracker.store.rows.pages import select_page
 from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
 
 
@@ -41,6 +42,7 @@ class ChatRow(Row, table="chats"):
 
 SELECT_CHAT = select(ChatRow, "WHERE id = :id")
 SELECT_CHATS = select(ChatRow, "WHERE deleted = 0 ORDER BY ordinal")
+SELECT_PAGE_OF_CHATS = select_page(ChatRow, "deleted = 0", "archived_at IS NULL")
 SELECT_CHAT_BY_NUMBER = select(ChatRow, "WHERE number = :number")
 SELECT_CHATS_NUMBERED = select_numbered(ChatRow)
 INSERT_CHAT = insert(ChatRow)

@@ -19,6 +19,7 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.records import Instance
 from valuetracker.store.rows.numbers import revision_of
+from valuetracker.store.rows.pages import select_page
 from valuetracker.store.rows.row import Row, arrays, insert, names, select, select_numbered, update
 
 
@@ -189,6 +190,16 @@ SELECT_MEMBERS = select_holders(
 # Without accounts: a list of all instances shows none of theirs, nor does a name.
 SELECT_HOLDERS_NUMBERED = select_numbered(HolderRow)
 SELECT_INSTANCES = select(HolderRow, "WHERE space = 'instance' AND deleted = 0 ORDER BY ordinal")
+# By the columns that the instances of a page have in common.
+SELECT_PAGE_OF_INSTANCES: dict[tuple[str, ...], Statement] = {
+    columns: select_page(
+        HolderRow,
+        "space = 'instance'",
+        "deleted = 0",
+        *(f"{column} = :{column}" for column in columns),
+    )
+    for columns in ((), ("character_id",), ("chat",), ("character_id", "chat"))
+}
 INSERT_HOLDER = insert(HolderRow)
 UPDATE_HOLDER = update(HolderRow, "number", besides=("space", "id"))
 

@@ -9,7 +9,7 @@ database, and are verified when they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -22,11 +22,13 @@ from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import ReadEntries
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import Chain, PlaceRow
 from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
 
 # So many rows that they are read on a thread.
 MANY = 1_000_000
+Listed = TypeVar("Listed", CharacterRow, HolderRow, ChatRow)
 
 
 class RowReader:
@@ -72,6 +74,16 @@ class RowReader:
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
         await self.settle()
         return await self._transaction.fetch_one(statement, **parameters)
+
+    async def read_page(
+        self, statement: Statement, kind: type[Listed], page: Page, **parameters: Any
+    ) -> tuple[list[Listed], str | None]:
+        """Return the rows of a page, and the cursor of the next one, if there is one."""
+        # One more than asked for, to know whether there is a next page.
+        count = page.limit + 1
+        found = await self.fetch_all(statement, after=page.after, count=count, **parameters)
+        rows = [kind(*row).verify() for row in found[: page.limit]]
+        return rows, str(rows[-1].ordinal) if len(found) == count else None
 
     # Characters
 
