@@ -37,6 +37,7 @@ from valuetracker.engine.sqlite_connection import (
 )
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
+    BUSY_MS,
     CHECKPOINT_PAGES,
     WAL_BYTES,
     Schema,
@@ -236,10 +237,13 @@ class SQLiteDatabase(GroupWriter):
             return None
         try:
             if self._own_reader is None:
-                self._own_reader = open_file(self.path, read_only=True)
+                # Another program may have locked the file: only a thread waits for it.
+                self._own_reader = open_file(self.path, read_only=True, busy_ms=0)
                 started = time.monotonic()
             return self._read(self._own_reader, job)
         except Exception as error:
+            if _code_of(error) == sqlite3.SQLITE_BUSY:
+                return None
             raise self._judge(error) from error
         finally:
             ended = time.monotonic()
@@ -280,9 +284,9 @@ class SQLiteDatabase(GroupWriter):
         writer = self._writer
         try:
             if self._loop_commits.allow(jobs):
-                with contextlib.suppress(TooLong):
-                    return self._run_group(writer.connection, jobs, most_rows=MOST_ROWS)
-                self._make_runner = self._new_runner_factory()
+                outcome = self._commit_on_loop(writer.connection, jobs)
+                if outcome is not None:
+                    return outcome
             return await writer.run(functools.partial(self._run_group, jobs=jobs))
         except Exception as error:
             if _is_io_error(error):
@@ -293,6 +297,21 @@ class SQLiteDatabase(GroupWriter):
                 with contextlib.suppress(Exception):
                     await writer.close()
             raise
+
+    def _commit_on_loop(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome | None:
+        """Commit a group on the event loop; return None if it should not wait for that."""
+        # Another program may have locked the file: only a thread waits for it.
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            return self._run_group(connection, jobs, most_rows=MOST_ROWS)
+        except (TooLong, sqlite3.Error) as error:
+            if not isinstance(error, TooLong) and _code_of(error) != sqlite3.SQLITE_BUSY:
+                raise
+            # The rows that were kept include changes that were rolled back.
+            self._make_runner = self._new_runner_factory()
+            return None
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     def _is_final(self, error: Exception) -> bool:
         return self._writer is None or self._identity_on_disk() != self._inode
@@ -386,5 +405,9 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _is_io_error(error: Exception) -> bool:
+    return _code_of(error) == sqlite3.SQLITE_IOERR
+
+
+def _code_of(error: Exception) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF == sqlite3.SQLITE_IOERR
+    return code & 0xFF if code is not None else None

@@ -58,7 +58,7 @@ class Schema:
     tables: Mapping[str, TableCheck]
 
 
-def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
+def open_file(path: Path, *, read_only: bool, busy_ms: int = BUSY_MS) -> sqlite3.Connection:
     mode = "ro" if read_only else "rw"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -68,7 +68,7 @@ def open_file(path: Path, *, read_only: bool) -> sqlite3.Connection:
         # The writer is used by its thread and by the event loop, never by both at once.
         check_same_thread=read_only,
     )
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if read_only:
