@@ -73,10 +73,10 @@ class Held:
         database = await SQLiteDatabase.open(
             self.path, IDENTITY, self._schema, 2, self.known, background_bytes=0
         )
-        head = await database.read(load_head)
-        extension = Extension("demo", database, head, lambda *_: None, Capacity(4))
-        database.on_commit = extension.apply_commit
         try:
+            head = await database.read(load_head)
+            extension = Extension("demo", database, head, lambda *_: None, Capacity(4))
+            database.on_commit = extension.apply_commit
             yield extension
         finally:
             self.let_go()
@@ -221,9 +221,13 @@ async def test_fetch_all_answers_as_soon_as_it_finds_what_is_expected(held: Held
 async def test_a_key_that_was_damaged_in_its_order_is_never_reported_as_absent(held: Held) -> None:
     # No index holds this key, and the order of the rows is the same.
     change(held.path, "UPDATE data SET key = 'ho' WHERE key = 'hp'")
-    async with held.opened() as extension:
-        with pytest.raises(DatabaseDamaged, match="table data has a damaged row"):
-            await extension.read(find_value, TARGET, "hp")
+
+    async def open_and_read() -> Any:
+        async with held.opened() as extension:
+            return await answer(extension, find_value, TARGET, "hp")
+
+    with pytest.raises(DatabaseDamaged, match="table data has a damaged row"):
+        await open_and_read()
 
 
 async def test_damage_that_is_found_late_refuses_all_from_then_on(

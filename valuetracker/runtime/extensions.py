@@ -146,13 +146,19 @@ class Extensions:
             self._capacity.evict_idle()
 
     async def _open_record(self, record: Record) -> Extension:
-        assert record.location is not None
-        assert record.identity is not None
         try:
-            database = await self.engine.open(record.location, record.identity)
+            database, head = await self._open_database(record)
         except DatabaseDamaged:
             await self._save(replace(record, stamp=None))
             raise
+        extension = Extension(record.id, database, head, self._committed, self._capacity)
+        database.on_commit = extension.apply_commit
+        return extension
+
+    async def _open_database(self, record: Record) -> tuple[Database, Head]:
+        assert record.location is not None
+        assert record.identity is not None
+        database = await self.engine.open(record.location, record.identity)
         try:
             head = await database.read(load_head)
             if head.revision < record.revision:
@@ -164,9 +170,7 @@ class Extensions:
         except BaseException:
             await database.close()
             raise
-        extension = Extension(record.id, database, head, self._committed, self._capacity)
-        database.on_commit = extension.apply_commit
-        return extension
+        return database, head
 
     def _committed(self, extension: Extension, commit: Commit) -> None:
         self._cache.apply(extension, commit)
