@@ -295,6 +295,8 @@ PURGE_CHAT = (
         """
     ),
     Statement("DELETE FROM {schema}.places WHERE chat = :number"),
+    # Folding leaves one of the chat itself, which speaks of an entry that is empty now.
+    Statement("DELETE FROM {schema}.keyframes WHERE holder = :number"),
     Statement("DELETE FROM {schema}.sessions WHERE chat = :number"),
     Statement("DELETE FROM {schema}.claims WHERE chat = :number"),
     Statement("DELETE FROM {schema}.aliases WHERE chat = :number"),

@@ -255,3 +255,18 @@ def test_a_purge_survives_a_restart(tmp_path: Path, own_database: str) -> None:
         assert refused(client.get("/chats/chat/data?at=2"))[0] == 410
         revisions = [each["revision"] for each in client.get("/changes?since=0").json()["items"]]
         assert revisions == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_chat_that_was_folded_and_purged_can_be_written_and_read_again(
+    client: httpx.Client,
+) -> None:
+    chat = Chat(client, "folded")
+    done(chat.send("POST", "/data", {"key": "k", "value": 1}))
+    done(client.post("/compact", json={"keep": {"revisions": 0}}))
+    done(chat.send("DELETE", "?purge=true"))
+    done(chat.send("POST", "/data", {"key": "k", "value": 2}))
+
+    for order in ("desc", "asc"):
+        answer = chat.send("GET", f"/history?order={order}")
+        assert answer.status_code == 200, answer.text
+        assert 2 in [item.get("after") for item in answer.json()["items"]]
