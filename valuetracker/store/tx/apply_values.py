@@ -118,6 +118,7 @@ class ApplyValues:
             if old is not None:
                 previous, anchored = old.last_change, old.anchored
                 if old.value is not None:
+                    weight -= len(old.value)
                     holder.digest ^= old.content
                     holder.keys -= 1
                     head.keys -= 1
