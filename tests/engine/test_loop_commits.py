@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.databases import opened, write
-from valuetracker.engine import loop_commits
+from valuetracker.engine import MOST_ROWS, loop_commits
 from valuetracker.engine.loop_commits import SLOW_SECONDS, LoopCommits
-from valuetracker.engine.sqlite_database import MOST_ROWS, SQLiteDatabase
+from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.store.data import list_values, merge_values, set_value
 from valuetracker.store.instances import put_instance
 from valuetracker.store.rows.snapshot import Snapshot
@@ -48,7 +48,7 @@ class Threads:
 
 @pytest.fixture
 async def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    # Whatever this machine's disk is like, it counts as quick here.
+    # Count the disk as quick, on any machine.
     monkeypatch.setattr(loop_commits, "SLOW_SECONDS", 1_000.0)
     async with opened(tmp_path / "demo.db") as database:
         await write(database, put_instance, "i", "c", None)

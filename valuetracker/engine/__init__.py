@@ -74,6 +74,10 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
+# A job that has to read more rows of one thing than this leaves the event loop.
+MOST_ROWS = 256
+
+
 class TooLong(Exception):
     """The event loop would have to wait too long for a job: it goes to a thread."""
 
@@ -129,7 +133,7 @@ NewRunnerFactory = Callable[[], RunnerFactory]
 class TableCheck:
     """How the rows of one table are verified."""
 
-    # What a row is made of, each as it stands in a SELECT.
+    # The parts of a row, each as it stands in a SELECT.
     columns: tuple[str, ...]
     # Called with what was selected of a row; raises if the row is damaged.
     verify: Callable[[Row], object]

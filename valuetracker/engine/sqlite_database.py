@@ -23,7 +23,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import Job, TooLong
+from valuetracker.engine import MOST_ROWS, Job, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
 from valuetracker.engine.loop_commits import LoopCommits
@@ -66,8 +66,6 @@ PAUSE_SECONDS = 0.005
 # If reads take the event loop longer than this, they leave it for a while.
 SLOW_SECONDS = 0.002
 SLOW_PAUSE_SECONDS = 1.0
-# A job that has to read more rows of one thing than this leaves the event loop.
-MOST_ROWS = 256
 
 
 class SQLiteDatabase(GroupWriter):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from valuetracker.eager import in_task
-from valuetracker.engine import Database, NotVerifiedYet, TooLong, Transaction
+from valuetracker.engine import MOST_ROWS, Database, NotVerifiedYet, TooLong, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
@@ -32,9 +32,6 @@ from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-# A read of more rows than this leaves the event loop.
-MOST_ROWS = 256
 
 
 @dataclass(slots=True)

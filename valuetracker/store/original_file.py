@@ -292,7 +292,7 @@ def _values(rows: list[Row]) -> dict[str, str]:
     return values
 
 
-# What the original's columns mean
+# The meaning of the original's columns
 
 
 def _text(value: Any) -> str:
