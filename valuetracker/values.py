@@ -63,10 +63,10 @@ def _check_integers(body: bytes) -> None:
         raise TooDeep() from None
 
 
-def canonical(value: Any, largest: int = VALUE_BYTES) -> str:
+def canonical(value: Any, largest: int = VALUE_BYTES, depth: int = VALUE_DEPTH) -> str:
     """Return the text a value is stored as: its own key order, no blanks, exact numbers."""
-    if isinstance(value, dict | list) and depth_exceeds(value, VALUE_DEPTH):
-        raise TooDeep(f"A value is nested more than {VALUE_DEPTH} levels deep.")
+    if isinstance(value, dict | list) and depth_exceeds(value, depth):
+        raise TooDeep(f"A value is nested more than {depth} levels deep.")
     text = orjson.dumps(value)
     if len(text) > largest:
         raise ValueTooLarge(f"A value takes more than {largest} bytes.")

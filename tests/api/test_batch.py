@@ -359,3 +359,56 @@ def test_a_result_that_is_too_large_is_refused(client: httpx.Client) -> None:
         answer = batch(client, op("set", value=1), bad)
         assert refused(answer) == (413, "value_too_large", {"index": 1})
     assert head(client) == 3
+
+
+def patch_of(*operations: dict[str, Any]) -> dict[str, Any]:
+    return op("patch", value=list(operations))
+
+
+def test_a_patch_changes_parts_of_one_value(client: httpx.Client) -> None:
+    make_instance(client)
+
+    answer = batch(
+        client,
+        op("set", value={"list": [1, 2], "a": 1}),
+        patch_of(
+            {"op": "test", "path": "/a", "value": 1},
+            {"op": "remove", "path": "/list/0"},
+            {"op": "move", "from": "/a", "path": "/b"},
+        ),
+        patch_of({"op": "test", "path": "/b", "value": 1}),
+    )
+
+    after = {"list": [2], "b": 1}
+    assert outcome(answer)[1]["results"][1:] == [{"value": after}] * 2
+    items = client.get("/instances/sword/history?key=k").json()["items"]
+    # A patch that only tests changes nothing.
+    assert [item["op"] for item in items] == ["patch", "set"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "refusal"),
+    [
+        (patch_of({"op": "remove", "path": "/none"}), (409, "patch_failed")),
+        (patch_of({"op": "test", "path": "", "value": []}), (409, "test_failed")),
+        (
+            op("patch", "none", value=[{"op": "add", "path": "/a", "value": 1}]),
+            (409, "type_conflict"),
+        ),
+        (patch_of({"op": "spam", "path": "/a"}), (400, "invalid_patch")),
+        (patch_of({"op": "add", "path": "a", "value": 1}), (400, "invalid_patch")),
+        (patch_of(*[{"op": "add", "path": "/a", "value": 1}] * 1001), (400, "invalid_patch")),
+        (op("patch", value={"op": "remove", "path": "/a"}), (400, "invalid_operation")),
+        (op("patch"), (400, "invalid_operation")),
+    ],
+)
+def test_a_patch_that_does_not_fit_is_refused(
+    client: httpx.Client, operation: dict[str, Any], refusal: tuple[int, str]
+) -> None:
+    make_instance(client)
+    set_value(client, "k", {"a": 1})
+
+    answer = batch(client, op("set", "other", value=1), operation)
+
+    assert refused(answer) == (*refusal, {"index": 1})
+    assert values_of(client) == '{"k":{"a":1}}'

@@ -517,3 +517,26 @@ def test_a_patch_that_shifts_a_large_array_too_often_is_refused(
     # An item added at the end shifts no other.
     appended = patch(sword, [{"op": "add", "path": "/a/-", "value": 1}] * 1_000)
     assert appended.status_code == 200
+
+
+def test_a_json_patch_is_logged_as_what_it_does_to_each_value(sword: httpx.Client) -> None:
+    fill(sword, {"edge": {"left": [1], "right": 2}, "rust": True, "hilt": "gold"})
+
+    done(
+        patch(
+            sword,
+            [
+                {"op": "test", "path": "/hilt", "value": "gold"},
+                {"op": "add", "path": "/edge/left/-", "value": 9},
+                {"op": "remove", "path": "/rust"},
+                {"op": "add", "path": "/new", "value": 1},
+            ],
+        )
+    )
+
+    items = sword.get("/instances/sword/history?after=2&order=asc").json()["items"]
+    assert [(item["op"], item["key"], item.get("after")) for item in items] == [
+        ("patch", "edge", {"left": [1, 9], "right": 2}),
+        ("remove", "rust", None),
+        ("set", "new", 1),
+    ]

@@ -10,8 +10,11 @@ from valuetracker.errors import (
     InvalidId,
     InvalidKey,
     InvalidOperation,
+    InvalidPatch,
     NumberLeftRange,
     NumberOutOfRange,
+    PatchFailed,
+    PatchTestFailed,
     TooDeep,
     TypeConflict,
     ValueTooLarge,
@@ -23,8 +26,10 @@ from valuetracker.http.kinds import INSTANCE_ID, KEY, VALUE, Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import BatchAnswer
 from valuetracker.store import batch
+from valuetracker.store.log.json_patch import check_patch
 from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.jobs import Written
+from valuetracker.values import VALUE_DEPTH, canonical
 
 OPERATIONS_PER_BATCH = 1_000
 
@@ -43,6 +48,8 @@ async def run_batch(call: Call) -> Written:
     - `increment` with a number as `by` → `{value}`
     - `append` or `pull` with `value`, on an array → `{value}`
     - `addToSet` with `value`, on an array → `{added}`
+    - `patch` with a JSON Patch (RFC 6902) as `value`; its paths begin in the value of the key,
+      as in `/top`, and the key must exist → `{value}`
     - `clear`, without a key → `{removedCount}`
 
     If one operation is refused, nothing changes, and `details.index` names the operation.
@@ -99,6 +106,12 @@ def _parse_operand(op: str, given: dict[str, Any]) -> str | None:
         raise InvalidOperation("`by` must be a number.")
     if op == "merge" and not isinstance(value, dict):
         raise InvalidOperation("Only an object can be merged.")
+    if op == "patch":
+        if not isinstance(value, list):
+            raise InvalidOperation("`value` must be a list of JSON Patch operations.")
+        check_patch(value)
+        # Two levels deeper than what it holds.
+        return canonical(value, depth=VALUE_DEPTH + 2)
     text: str = VALUE.parse(value)
     return text
 
@@ -158,6 +171,9 @@ REFUSALS = (
     InstanceNotFound,
     TypeConflict,
     NumberLeftRange,
+    InvalidPatch,
+    PatchFailed,
+    PatchTestFailed,
     ValueTooLarge,
 )
 

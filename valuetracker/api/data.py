@@ -27,7 +27,7 @@ from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.runtime.extension import Read
 from valuetracker.store import data
-from valuetracker.store.json_patch import PATCH_OPERATIONS
+from valuetracker.store.log.json_patch import PATCH_OPERATIONS
 from valuetracker.store.rows.spaces import Address, chat, instance
 from valuetracker.store.tx.jobs import Written
 

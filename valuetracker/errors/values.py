@@ -73,7 +73,10 @@ class InvalidPatch(BadRequest):
     """The patch is not valid."""
 
     code = "invalid_patch"
-    hint = "Send a JSON Patch (RFC 6902) whose paths begin with the key: `/hp`."
+    hint = (
+        "Send a JSON Patch (RFC 6902) whose paths begin with the key: `/hp`, or, in a batch, in the"
+        " value of the key."
+    )
 
 
 class CharacterNotFound(NotFound):

@@ -15,6 +15,7 @@ import orjson
 
 from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, ValueTrackerError
 from valuetracker.records import BatchAnswer
+from valuetracker.store.log.json_patch import without_tests
 from valuetracker.store.log.operators import ABSENT, OPERATORS, Absent, apply_operator, contains
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.story.visibility import has_dormant_change, removable_keys
@@ -116,12 +117,19 @@ class _Batch:
         operand = operation.operand
         assert operand is not None
         if hidden:
-            after, before = operand, current
-            if operation.op == "set":
-                operand = None
-            self.changes.append(
-                ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
-            )
+            before = current
+            logged = _logged_operand(operation.op, operand)
+            if logged is not None:
+                self.changes.append(
+                    ChangeValue(
+                        holder,
+                        operation.key,
+                        logged,
+                        operation.op,
+                        logged if operation.op != "set" else None,
+                        anchor,
+                    )
+                )
             if operation.op == "addToSet":
                 return {"added": False}
             return {"value": orjson.Fragment(before if before is not None else "null")}
@@ -163,7 +171,9 @@ class _Batch:
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
             raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
-        self._set(holder, operation, after, operand, anchor)
+        logged = _logged_operand(operation.op, operand)
+        if logged is not None:
+            self._set(holder, operation, after, logged, anchor)
         if operation.op == "addToSet":
             return {"added": isinstance(before, Absent) or not contains(before, value)}
         return {"value": orjson.Fragment(after)}
@@ -216,6 +226,14 @@ class _Batch:
         self.changes.append(
             ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
         )
+
+
+def _logged_operand(op: str, operand: str) -> str | None:
+    """Return an operand as the log keeps it; None for a patch that only tests."""
+    if op != "patch":
+        return operand
+    operations = without_tests(orjson.loads(operand))
+    return orjson.dumps(operations).decode() if operations else None
 
 
 # The operators of a batch, and the field each takes its operand from.

@@ -13,7 +13,7 @@ import orjson
 
 from valuetracker.errors import DataKeyNotFound
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
-from valuetracker.store.json_patch import patched
+from valuetracker.store.log.json_patch import patch_values
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
 from valuetracker.store.rows.holders import HolderRow, values_record
@@ -219,15 +219,21 @@ async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> V
     """
     Apply a JSON Patch (RFC 6902) to the values, all of it or nothing.
 
-    Logged as `set` or `remove` of each key it names outside of a `test`.
+    Each key is logged with the operations on its value (`patch`), so that they can be replayed
+    on another value than this one; as `set` or `remove` if the patch names the key as a whole.
+    A `test` counts only now.
     """
     holder = await get_or_create_holder(tx, address)
     await register_place(tx, holder, tx.context.anchor)
     before = {row.key: row.value or "" for row in await tx.list_values(holder)}
-    document, named = patched({key: orjson.loads(text) for key, text in before.items()}, patch)
+    document, named = patch_values({key: orjson.loads(text) for key, text in before.items()}, patch)
     changes: list[Change] = []
-    for key in named:
-        if key in document:
+    for key, operations in named.items():
+        if operations is not None:
+            after, operand = canonical(document[key]), orjson.dumps(operations).decode()
+            anchor = tx.context.anchor
+            changes.append(ChangeValue(holder, key, after, "patch", operand, anchor))
+        elif key in document:
             changes.append(_set(tx, holder, key, canonical(document[key])))
         elif key in before:
             changes.append(_remove(tx, holder, key))

@@ -343,3 +343,39 @@ def test_a_repeated_reconcile_is_done_once(values: Values) -> None:
 
     assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
     assert values.data() == {"hp": 45}
+
+
+def test_a_patch_of_a_message_does_not_bake_in_what_another_message_changed(values: Values) -> None:
+    chat = values.chat
+    values.set("outfit", {"top": "coat", "bag": []})
+    done(values.run({"op": "merge", "key": "outfit", "value": {"top": "cape"}}, message="m1"))
+    values.client.patch(
+        f"{values.path}/data",
+        json=[
+            {"op": "test", "path": "/outfit/top", "value": "cape"},
+            {"op": "add", "path": "/outfit/bag/-", "value": "rope"},
+        ],
+        headers={"content-type": "application/json-patch+json", "x-message-id": "m2"},
+    )
+    assert values.data() == {"outfit": {"top": "cape", "bag": ["rope"]}}
+
+    chat.reconcile("m2")
+
+    assert values.data() == {"outfit": {"top": "coat", "bag": ["rope"]}}
+
+
+def test_a_patch_that_does_not_fit_any_more_is_skipped_and_reported(values: Values) -> None:
+    chat = values.chat
+    values.set("outfit", {"top": "coat"})
+    values.set("outfit", {"top": "coat", "bag": []}, "m1")
+    add = [{"op": "add", "path": "/bag/-", "value": "rope"}]
+    revision = done(values.run({"op": "patch", "key": "outfit", "value": add}, message="m2"))
+
+    found = chat.reconcile("m2")
+
+    conflict = found["conflicts"][0]
+    assert {**conflict, "reason": ""} == {
+        **values.conflict("outfit", "patch", revision),
+        "reason": "",
+    }
+    assert values.data() == {"outfit": {"top": "coat"}}

@@ -3,7 +3,7 @@ Operators: what a change does to a value, as pure functions over parsed JSON.
 
 The log keeps the operator of a change, so that it can be replayed on another value than the one
 it first met. An absent value counts as 0, `[]` or `{}`; a value of the wrong type is a
-`TypeConflict`.
+`TypeConflict`. A `patch` needs a value, and fails where that has not the paths it names.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from valuetracker.errors import NumberLeftRange, TypeConflict
+from valuetracker.store.log.json_patch import patch_value
 from valuetracker.values import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
@@ -24,7 +25,7 @@ ABSENT = Absent()
 
 
 def apply_operator(op: str, current: Any, operand: Any) -> Any:
-    """Return the value after `op`; the current one is not changed."""
+    """Return the value after `op`; a `patch` may change the current one, the others do not."""
     return OPERATORS[op](current, operand)
 
 
@@ -78,6 +79,12 @@ def _pull(current: Any, value: Any) -> Any:
     return [member for member in members if not equal(member, value)]
 
 
+def _patch(current: Any, operations: Any) -> Any:
+    if isinstance(current, Absent):
+        raise TypeConflict("Only a value can be patched, and there is none.")
+    return patch_value(current, operations)
+
+
 def _list(current: Any) -> list[Any]:
     if isinstance(current, Absent):
         return []
@@ -92,6 +99,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "append": _append,
     "addToSet": _add_to_set,
     "pull": _pull,
+    "patch": _patch,
 }
 
 
