@@ -8,7 +8,16 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.answers import done, head, make_instance, outcome, refused, set_value, values_of
+from tests.support.answers import (
+    REPRESENTATION,
+    done,
+    head,
+    make_instance,
+    outcome,
+    refused,
+    set_value,
+    values_of,
+)
 
 
 def op(name: str, key: str | None = "k", instance_id: str = "sword", **more: Any) -> dict[str, Any]:
@@ -17,7 +26,8 @@ def op(name: str, key: str | None = "k", instance_id: str = "sword", **more: Any
 
 
 def batch(client: httpx.Client, *operations: Any) -> httpx.Response:
-    return client.post("/batch", json={"operations": list(operations)})
+    """Run a batch, and ask for the values."""
+    return client.post("/batch", json={"operations": list(operations)}, headers=REPRESENTATION)
 
 
 def test_each_operation_answers_in_its_own_shape_and_order(client: httpx.Client) -> None:
@@ -59,6 +69,37 @@ def test_each_operation_answers_in_its_own_shape_and_order(client: httpx.Client)
     )
     assert answer.headers["x-revision"] == "2"
     assert values_of(client) == "{}"
+
+
+def test_values_that_the_caller_knows_are_answered_only_if_it_prefers_that(
+    client: httpx.Client,
+) -> None:
+    make_instance(client)
+    operations = [
+        op("set", "s", value={"a": 1}),
+        op("increment", "n", by=2),
+        op("append", "l", value=1),
+        op("addToSet", "l", value=1),
+        op("pull", "l", value=1),
+        op("merge", "s", value={"b": 2}),
+        op("patch", "s", value=[{"op": "remove", "path": "/a"}]),
+        op("remove", "l"),
+        op("clear", None),
+    ]
+
+    answer = client.post("/batch", json={"operations": operations})
+
+    assert outcome(answer)[1]["results"] == [
+        {},
+        {"value": 2},
+        {},
+        {"added": False},
+        {},
+        {},
+        {},
+        {"removed": True},
+        {"removedCount": 2},
+    ]
 
 
 def test_operations_on_one_key_see_each_other(client: httpx.Client) -> None:

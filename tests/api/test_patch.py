@@ -8,7 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.answers import JSON_PATCH, MERGE_PATCH, done, head, outcome, refused, values_of
+from tests.support.answers import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    REPRESENTATION,
+    done,
+    head,
+    make_instance,
+    outcome,
+    refused,
+    values_of,
+)
 
 VALUES = "/instances/sword/data"
 DEEP = 128
@@ -26,7 +36,8 @@ def fill(client: httpx.Client, values: dict[str, Any]) -> None:
 
 def patch(client: httpx.Client, document: Any, media_type: str = JSON_PATCH) -> httpx.Response:
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return client.patch(VALUES, content=content, headers={"content-type": media_type})
+    headers = {"content-type": media_type, **REPRESENTATION}
+    return client.patch(VALUES, content=content, headers=headers)
 
 
 # RFC 7396, appendix A: the original, the patch, the result.
@@ -415,7 +426,7 @@ def test_a_merge_patch_may_be_sent_as_json_that_proxies_leave_alone(sword: httpx
     answer = sword.patch(
         VALUES,
         content='{"edge":{"left":9007199254740993},"worn":null}',
-        headers={"content-type": "application/vnd.valuetracker+json"},
+        headers={"content-type": "application/vnd.valuetracker+json", **REPRESENTATION},
     )
 
     assert outcome(answer) == (200, {"edge": {"left": 9007199254740993}})
@@ -540,3 +551,32 @@ def test_a_json_patch_is_logged_as_what_it_does_to_each_value(sword: httpx.Clien
         ("remove", "rust", None),
         ("set", "new", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "document", "after"),
+    [
+        (MERGE_PATCH, {"edge": {"left": 2}}, {"edge": {"left": 2}}),
+        (MERGE_PATCH, {"none": None}, {"edge": {"left": 1}}),
+        (JSON_PATCH, [{"op": "add", "path": "/edge/left", "value": 2}], {"edge": {"left": 2}}),
+        (JSON_PATCH, [{"op": "test", "path": "/edge/left", "value": 1}], {"edge": {"left": 1}}),
+    ],
+)
+@pytest.mark.parametrize("anchor", [{}, {"x-message-id": "m1", "x-chat-id": "tale"}])
+def test_a_patch_answers_the_values_only_if_the_caller_prefers_that(
+    client: httpx.Client, media_type: str, document: Any, after: Any, anchor: dict[str, str]
+) -> None:
+    for id, preference, expected in (
+        ("one", None, {"success": True}),
+        ("two", "return=minimal", {"success": True}),
+        ("three", 'respond-async, Return = "representation"; x=1', after),
+    ):
+        make_instance(client, {"edge": {"left": 1}}, id)
+        headers = {"content-type": media_type, **anchor}
+        if preference is not None:
+            headers["prefer"] = preference
+
+        answer = client.patch(f"/instances/{id}/data", json=document, headers=headers)
+
+        assert outcome(answer) == (200, expected)
+        assert client.get(f"/instances/{id}/data").json() == after

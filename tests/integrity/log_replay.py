@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import orjson
+
 from tests.integrity.contents import Contents
+from valuetracker.store.log.operators import apply_operator
 from valuetracker.store.rows.entries import EntryRow, LoggedChange
 from valuetracker.store.rows.numbers import first_of, last_of
+from valuetracker.values import canonical
 
 
 @dataclass
@@ -149,7 +153,9 @@ class LogReplay:
             assert entry.effect
             assert entry.place is None
         if record.op == "adopt":
-            record.after = self._adopted_value(entry, record.key)
+            record.held = self._adopted_value(entry, record.key)
+        if record.is_left_out:
+            record.held = self._left_out_value(record, state)
         place = self._places[entry.place] if entry.place is not None else None
         state.last_change = entry.entry
         if not entry.effect:
@@ -171,6 +177,15 @@ class LogReplay:
             assert record.ordinal > self._highest
         self._highest = max(self._highest, record.ordinal)
         state.after, state.ordinal, state.entry = record.after, record.ordinal, entry.entry
+
+    def _left_out_value(self, record: LoggedChange, state: Replayed) -> str:
+        """Return a value that the log leaves out, made of the one before."""
+        assert state.after is not None
+        assert state.entry == state.last_change, "a dormant change stands in between"
+        operand = orjson.loads(record.operand or "")
+        value = canonical(apply_operator(record.op, orjson.loads(state.after), operand))
+        assert len(value) == record.size
+        return value
 
     def _adopted_value(self, entry: EntryRow, key: str) -> str:
         """Return an adopted value: from its own table once it was replaced."""

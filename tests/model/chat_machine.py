@@ -28,6 +28,7 @@ from tests.model.chat_reading import (
     path_of,
     request_of,
 )
+from tests.model.values_model import assert_conflict
 from tests.support.answers import MERGE_PATCH, refused
 
 INSTANCES = st.sampled_from(IDS)
@@ -42,6 +43,11 @@ OBJECTS = st.dictionaries(KEYS, SCALARS | st.dictionaries(KEYS, SCALARS, max_siz
 VALUES = SCALARS | st.integers(1, 99) | st.lists(SCALARS, max_size=2) | OBJECTS
 MANY = st.dictionaries(KEYS, VALUES, max_size=3)
 ADDENDS = st.sampled_from([1, -2, 0.5])
+PATCHES = st.builds(
+    lambda member, value: [{"op": "add", "path": f"/{member}", "value": value}],
+    st.sampled_from(["a", "-"]),
+    SCALARS,
+)
 OPERATIONS = st.one_of(
     st.tuples(st.just("set"), VALUES),
     st.tuples(st.sampled_from(["remove", "clear"]), st.none()),
@@ -49,6 +55,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("increment"), ADDENDS),
     st.tuples(st.just("increment"), ADDENDS),
     st.tuples(st.sampled_from(["append", "addToSet", "pull"]), SCALARS),
+    st.tuples(st.just("patch"), PATCHES),
 )
 BATCHES = st.lists(st.tuples(TARGETS, KEYS, OPERATIONS, ANCHORS), min_size=1, max_size=5)
 CHAINS = st.lists(PLACES, unique_by=lambda place: place[0], max_size=4)
@@ -220,12 +227,12 @@ class ChatComparison(ChatReading):
         ]
         if wrong:
             _, code, details = refused(answer)
-            assert code == "type_conflict" or (details["index"], code) in wrong
+            assert code in ("type_conflict", "patch_failed") or (details["index"], code) in wrong
             return
         try:
             results = self.model.write(*steps)
         except Conflict as conflict:
-            self.conflicts(answer, conflict.index)
+            assert_conflict(answer, conflict.index, steps[conflict.index].op)
             return
         self.agree(answer, {"revision": self.model.revision, "results": results})
 

@@ -94,9 +94,9 @@ class ChatModel(ChatLog):
             for key, value in kept.items():
                 self._record(Row(step.space, owner, key), "set", value, place)
             return {"removedCount": count}
-        if step.op == "remove" or (step.op == "patch" and step.operand is None):
+        if step.op == "remove" or (step.op == "merge_patch" and step.operand is None):
             return {"removed": self._remove(row, place)}
-        if step.op == "patch":
+        if step.op == "merge_patch":
             current = self.now.values.get(row, {})
             if isinstance(step.operand, dict) and isinstance(current, dict):
                 return self._record(row, "merge", step.operand, place)

@@ -27,6 +27,7 @@ from tests.model.chat_log import (
 )
 from tests.model.chat_model import ChatModel
 from tests.model.chat_points import PointComparison
+from tests.model.values_model import leave_values_out
 from valuetracker.store.tx import log_writer
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -47,6 +48,7 @@ def test_the_server_agrees_with_the_chat_model(
 ) -> None:
     # Stories are short here, so keyframes must be frequent to be tested.
     monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
+    leave_values_out(monkeypatch)
 
     class Here(PointComparison):
         def __init__(self) -> None:

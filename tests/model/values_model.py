@@ -11,7 +11,11 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.answers import character, instance, same
+import httpx
+import pytest
+
+from tests.support.answers import character, instance, refused, same
+from valuetracker.store.tx import apply_values
 
 
 def merged(current: Any, patch: Any) -> Any:
@@ -43,6 +47,9 @@ def operate(values: dict[str, Any], key: str, op: str, operand: Any) -> dict[str
     if op == "set":
         values[key] = operand
         return {"value": operand}
+    if op == "patch":
+        values[key] = _patched(values.get(key), operand)
+        return {"value": values[key]}
     kinds: dict[str, Any] = {"merge": {}, "increment": 0}
     current = values.get(key, kinds.get(op, []))
     wanted: Any = {"merge": dict, "increment": (int, float)}.get(op, list)
@@ -61,6 +68,17 @@ def operate(values: dict[str, Any], key: str, op: str, operand: Any) -> dict[str
         values[key] = [*current, operand] if added else current
         return {"added": added}
     return {"value": values[key]}
+
+
+def _patched(current: Any, operand: Any) -> Any:
+    """Return a value after a patch that adds one member; raise `TypeError` if it does not fit."""
+    [addition] = operand
+    member = addition["path"].removeprefix("/")
+    if isinstance(current, dict):
+        return {**current, member: addition["value"]}
+    if isinstance(current, list) and member == "-":
+        return [*current, addition["value"]]
+    raise TypeError(f"patch of {current!r}")
 
 
 @dataclass
@@ -235,3 +253,17 @@ class Model:
 
     def compact(self, keep: int) -> None:
         self.oldest = max(self.oldest, self.revision - keep)
+
+
+def assert_conflict(answer: httpx.Response, index: int, op: str) -> None:
+    """Check that a batch was refused because this operation does not fit the value."""
+    status, code, details = refused(answer)
+    assert (status, details) == (409, {"index": index})
+    assert code == "type_conflict" or (op, code) == ("patch", "patch_failed")
+
+
+def leave_values_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the log leave out small values, too, and hold each again soon."""
+    monkeypatch.setattr(apply_values, "LARGE_CHARACTERS", 0)
+    monkeypatch.setattr(apply_values, "OPERAND_SHARE", 0)
+    monkeypatch.setattr(apply_values, "LONGEST_WITHOUT_WHOLE", 3)

@@ -15,7 +15,13 @@ from valuetracker.store.rows.characters import CharacterRow, MemberRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow, SessionRow
 from valuetracker.store.rows.checkpoints import CheckpointRow
 from valuetracker.store.rows.claims import ClaimRow
-from valuetracker.store.rows.entries import EntryRow, KeyframeRow, decode_changes, encode_change
+from valuetracker.store.rows.entries import (
+    EntryRow,
+    KeyframeRow,
+    decode_changes,
+    encode_change,
+    left_out,
+)
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import AdoptedRow, DataRow, HolderRow, values_record
 from valuetracker.store.rows.operations import OperationRow
@@ -58,6 +64,8 @@ BESIDE: dict[type, set[str]] = {
         "id",
         "chat_id",
         "anchor",
+        "known",
+        "taken",
         "_logged",
         "_indexes",
     },
@@ -231,8 +239,21 @@ def test_changes_are_read_from_an_entry_as_they_were_written(
 
     found = decode_changes(entry, text)
 
-    assert [tuple(getattr(each, f.name) for f in fields(each)) for each in found] == records
+    whole = [(*record, 0, 0) for record in records]
+    assert [tuple(getattr(each, f.name) for f in fields(each)) for each in found] == whole
     assert decode_changes(entry, "") == []
+
+
+def test_a_change_may_leave_its_value_out() -> None:
+    text = encode_change(7, "bag", "append", 5, 3, left_out(2, 4096), '"rope"')
+
+    [change] = decode_changes(7, text)
+
+    assert (change.is_left_out, change.since_whole, change.size) == (True, 2, 4096)
+    with pytest.raises(RuntimeError):
+        assert change.after
+    change.held = '["rope"]'
+    assert (change.is_left_out, change.after) == (False, '["rope"]')
 
 
 @given(st.dictionaries(KEYS, st.integers(1, 2**40)))

@@ -34,7 +34,6 @@ from valuetracker.store.data import (
 from valuetracker.store.instances import delete_instance, put_instance
 from valuetracker.store.log.lists import subject_list
 from valuetracker.store.log.state_at import (
-    Moment,
     character_at,
     find_moment,
     instance_at,
@@ -46,7 +45,7 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.holders import HolderRow
-from valuetracker.store.rows.numbers import first_of, last_of
+from valuetracker.store.rows.numbers import Moment, first_of, last_of
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import chat, instance
 from valuetracker.store.tx.context import Context

@@ -29,6 +29,8 @@ class Moment:
 
 MOMENT = Moment()
 JSON_PATCH = "application/json-patch+json"
+# Asks for the values as they are after a write.
+REPRESENTATION = {"prefer": "return=representation"}
 MERGE_PATCH = "application/merge-patch+json"
 DONE = (200, {"success": True})
 

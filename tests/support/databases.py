@@ -144,7 +144,7 @@ def log_of(path: Path) -> list[Logged]:
     found = select(path, select_entries("ORDER BY entry").sqlite)
     names = {number: (space, id) for number, space, id in select(path, NAMES)}
     return [
-        Logged(entry.revision, *names[entry.subject], record.key, record.op, record.after)
+        Logged(entry.revision, *names[entry.subject], record.key, record.op, record.held)
         for entry in (EntryRow(*row).verify() for row in found)
         for record in entry.logged
     ]

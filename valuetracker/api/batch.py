@@ -42,15 +42,18 @@ async def run_batch(call: Call) -> Written:
     `anchor` (`{messageId, swipe}`) replaces the anchor of the request for this operation. An
     absent key counts as 0, `[]` or `{}`. The operations and their results:
 
-    - `set` with `value` → `{value}`
+    - `set` with `value` → `{}`
     - `remove` → `{removed}`
-    - `merge` with an object as `value`; merges deeply, and null removes a field → `{value}`
+    - `merge` with an object as `value`; merges deeply, and null removes a field → `{}`
     - `increment` with a number as `by` → `{value}`
-    - `append` or `pull` with `value`, on an array → `{value}`
+    - `append` or `pull` with `value`, on an array → `{}`
     - `addToSet` with `value`, on an array → `{added}`
     - `patch` with a JSON Patch (RFC 6902) as `value`; its paths begin in the value of the key,
-      as in `/top`, and the key must exist → `{value}`
+      as in `/top`, and the key must exist → `{}`
     - `clear`, without a key → `{removedCount}`
+
+    A result `{}` is `{value}` with `Prefer: return=representation`, and where the change is
+    dormant: then it is the value that the key still has.
 
     If one operation is refused, nothing changes, and `details.index` names the operation.
     """

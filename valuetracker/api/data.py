@@ -99,13 +99,14 @@ async def remove_values(call: Call) -> Written:
 
 async def patch_values(call: Call) -> Written:
     """
-    Change values with a patch, completely or not at all, and answer all values.
+    Change values with a patch, completely or not at all.
 
     The content type chooses the kind of patch. `application/merge-patch+json` (RFC 7396; also
     `application/json` and `application/vnd.valuetracker+json`) merges objects deeply: null
     removes a field, and any other value replaces the old one. `application/json-patch+json`
     (RFC 6902) is a list of operations. Their paths begin with the key, as in `/outfit/top`. A
-    `test` that fails answers `409`.
+    `test` that fails answers `409`. With `Prefer: return=representation` the answer has all
+    values as they are afterwards.
     """
     target = _target(call)
     if call.media_type == JSON_PATCH:
@@ -209,7 +210,7 @@ ENDPOINTS = [
         ("PATCH",),
         "/instances/{instance}/data",
         patch_values,
-        returns=Values,
+        returns=Success | Values,
         body=AnyDocument("A merge patch or a JSON Patch.", PATCHES),
         raises=(*VALUE_REFUSALS, TooManyKeys, InvalidPatch, PatchFailed, PatchTestFailed),
         quick=True,

@@ -39,6 +39,7 @@ CONTEXT_HEADERS = frozenset(
     {
         b"if-match",
         b"idempotency-key",
+        b"prefer",
         b"x-actor",
         b"x-chat-id",
         b"x-session",
@@ -100,6 +101,17 @@ def parse_context(endpoint: Endpoint, request: Request, headers: HeaderMap) -> C
         _parse_if_match(endpoint, headers.get(b"if-match")),
         key,
         _fingerprint(request, headers) if key is not None else "",
+        _prefers_representation(headers.get(b"prefer", b"")),
+    )
+
+
+def _prefers_representation(preferences: bytes) -> bool:
+    """Return True if one of the preferences (RFC 7240) is `return=representation`."""
+    # Parameters follow after a semicolon; a value may be quoted.
+    return any(
+        b"".join(each.partition(b";")[0].lower().split()).replace(b'"', b"")
+        == b"return=representation"
+        for each in preferences.split(b",")
     )
 
 

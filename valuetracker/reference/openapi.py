@@ -31,6 +31,7 @@ VALUE_HANDLERS = {endpoint.handler for endpoint in data.ENDPOINTS}
 WRITE_HEADERS = {
     "if-match": 'Write only if the addressed thing has not changed after this revision: `"42"`.',
     "idempotency-key": "A key that makes it safe to send the request again.",
+    "prefer": "`return=representation`: a patch or batch answers the values as they are after it.",
     "x-actor": "Who makes the change: `extension` (the default), or `user` for a person.",
     "x-chat-id": "The chat of the caller; writes to something of another chat are refused.",
     "x-session": "The session that `open` answered; refused after its end, or for another chat.",

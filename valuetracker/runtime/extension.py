@@ -24,6 +24,7 @@ from valuetracker.engine import MOST_ROWS, Database, NotVerifiedYet, TooLong, Tr
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
+from valuetracker.store.remembered import fill_answer, is_incomplete
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import EVERYTHING, Tag
@@ -172,9 +173,13 @@ class Extension:
     ) -> Written:
         job = WriteJob(verb, arguments, context, status)
         try:
-            return await self._write(job)
+            written = await self._write(job)
         except NothingChanged as rolled_back:
-            return await self._write(job_after_rollback(job, rolled_back))
+            written = await self._write(job_after_rollback(job, rolled_back))
+        if written.replayed and is_incomplete(written.body):
+            read = await self.read(fill_answer, written.body.decode(), written.revision)
+            written.body = read.result
+        return written
 
     async def _write(self, job: WriteJob) -> Written:
         try:

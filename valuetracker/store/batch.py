@@ -21,6 +21,7 @@ from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.story.visibility import has_dormant_change, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.context import Anchor
+from valuetracker.store.tx.idempotency import ShownValue
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import is_hidden, register_place
 from valuetracker.store.tx.write_target import check_chat_if_match, find_writable_chat
@@ -67,6 +68,7 @@ async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
     await tx.apply(batch.changes)
+    batch.place_values()
     return {"revision": await tx.final_revision(), "results": results}
 
 
@@ -91,7 +93,15 @@ class _Batch:
         self._chat_id = chat_id
         self._values: dict[tuple[int, str], str | None] = {}
         self._bytes = 0
+        # How many changes each key has had so far, and the values shown, with how many it had then.
+        self._counts: dict[tuple[int, str], int] = {}
+        self._shown: list[tuple[ShownValue, int]] = []
         self.changes: list[Change] = []
+
+    def place_values(self) -> None:
+        """Say of the values shown how many changes of their keys came later."""
+        for value, count in self._shown:
+            value.later = self._counts.get((value.holder, value.key), 0) - count
 
     async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
@@ -117,7 +127,6 @@ class _Batch:
         operand = operation.operand
         assert operand is not None
         if hidden:
-            before = current
             logged = _logged_operand(operation.op, operand)
             if logged is not None:
                 self.changes.append(
@@ -132,11 +141,30 @@ class _Batch:
                 )
             if operation.op == "addToSet":
                 return {"added": False}
-            return {"value": orjson.Fragment(before if before is not None else "null")}
+            return self._result(holder, operation, current, always=True)
         if operation.op == "set":
             self._set(holder, operation, operand, None, anchor)
-            return {"value": orjson.Fragment(operand)}
+            return self._result(holder, operation, operand)
         return self._operate(holder, operation, operand, current, anchor)
+
+    def _result(
+        self, holder: HolderRow, operation: BatchOperation, value: str | None, always: bool = False
+    ) -> dict[str, Any]:
+        """
+        Return the result of an operation that sets a value.
+
+        Only the caller of an increment cannot know the value. Others are told if they prefer
+        it, and if it is another than they expect: `always`.
+        """
+        if not (always or operation.op == "increment" or self._tx.context.representation):
+            return {}
+        if value is None:
+            return {"value": None}
+        shown = self._tx.shown(holder, operation.key, value)
+        if isinstance(shown, ShownValue):
+            count = self._counts.get((holder.number, operation.key), 0)
+            self._shown.append((shown, count))
+        return {"value": shown}
 
     async def holder(self, operation: BatchOperation) -> HolderRow | None:
         """Return the holder of an operation; None if it removes from an unknown chat."""
@@ -176,7 +204,7 @@ class _Batch:
             self._set(holder, operation, after, logged, anchor)
         if operation.op == "addToSet":
             return {"added": isinstance(before, Absent) or not contains(before, value)}
-        return {"value": orjson.Fragment(after)}
+        return self._result(holder, operation, after)
 
     async def _current(self, holder: HolderRow, key: str) -> str | None:
         if (holder.number, key) not in self._values:
@@ -210,6 +238,8 @@ class _Batch:
             row is not None and await has_dormant_change(self._tx, row)
         ):
             self.changes.append(remove(holder, key, anchor))
+            if not hidden:
+                self._count(holder, key)
         if not hidden:
             self._values[holder.number, key] = None
         return {"removed": current is not None and not hidden}
@@ -223,9 +253,22 @@ class _Batch:
         anchor: Anchor | None,
     ) -> None:
         self._values[holder.number, operation.key] = after
+        self._count(holder, operation.key)
         self.changes.append(
-            ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
+            ChangeValue(
+                holder,
+                operation.key,
+                after,
+                operation.op,
+                operand,
+                anchor,
+                recomputable=operand is not None,
+            )
         )
+
+    def _count(self, holder: HolderRow, key: str) -> None:
+        """Count a change that takes effect."""
+        self._counts[holder.number, key] = self._counts.get((holder.number, key), 0) + 1
 
 
 def _logged_operand(op: str, operand: str) -> str | None:

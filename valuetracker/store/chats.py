@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
 from valuetracker.store.story.contents import contents_now
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.visibility import Flips, removable_keys
+from valuetracker.store.story.visibility import FlippedValue, Flips, removable_keys
 from valuetracker.store.tx.branching import begin_branch
 from valuetracker.store.tx.changes import (
     AddAlias,
@@ -183,9 +184,7 @@ async def reconcile(
         "revision": (await tx.load_head()).revision,
         "dormant": flips.dormant,
         "revived": flips.revived,
-        "changed": [
-            _changed(value.holder, value.key, value.before, value.after) for value in flips.values
-        ],
+        "changed": [_changed(value, _in_answer if dry_run else tx.shown) for value in flips.values],
         "conflicts": [
             {
                 **_owner(holder),
@@ -227,12 +226,18 @@ def _owner(holder: HolderRow) -> dict[str, Any]:
     return record
 
 
-def _changed(holder: HolderRow, key: str, before: str | None, after: str | None) -> Any:
+def _in_answer(holder: HolderRow, key: str, text: str, later: int = 0) -> Any:
+    """Return a value that stands in no log as a part of the answer."""
+    return orjson.Fragment(text)
+
+
+def _changed(value: FlippedValue, shown: Callable[..., Any]) -> Any:
+    holder, key = value.holder, value.key
     record = {**_owner(holder), "key": shown_key(holder.space, key)}
-    if before is not None:
-        record["before"] = orjson.Fragment(before)
-    if after is not None:
-        record["after"] = orjson.Fragment(after)
+    if value.before is not None:
+        record["before"] = shown(holder, key, value.before, later=1)
+    if value.after is not None:
+        record["after"] = shown(holder, key, value.after)
     return record
 
 

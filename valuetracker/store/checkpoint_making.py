@@ -15,7 +15,6 @@ import orjson
 
 from valuetracker.errors import MessageNotFound
 from valuetracker.records import RowCounts
-from valuetracker.store.log.state_at import Moment
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
@@ -27,6 +26,7 @@ from valuetracker.store.rows.checkpoints import (
     CheckpointRow,
 )
 from valuetracker.store.rows.holders import HolderRow, content_sum, values_record
+from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.spaces import SPACES
 from valuetracker.store.story.contents import Contents, contents_at, contents_of

@@ -83,13 +83,16 @@ async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = N
 @preloading(lambda address, key, value: (address, [key]))
 async def set_value(tx: Ledger, address: Address, key: str, value: str) -> ValueSet:
     if tx.set_at_once(address, {key: value}):
-        return {"success": True, "key": key, "value": orjson.Fragment(value)}
+        shown = tx.shown(tx.cache.holders.rows[address], key, value)
+        return {"success": True, "key": key, "value": shown}
     holder = await get_or_create_holder(tx, address, key)
     await _apply(tx, holder, [_set(tx, holder, key, value)])
     if await is_hidden(tx, holder, tx.context.anchor):
         row = await tx.find_value(holder, key)
-        value = row.value if row is not None and row.value is not None else "null"
-    return {"success": True, "key": key, "value": orjson.Fragment(value)}
+        if row is None or row.value is None:
+            return {"success": True, "key": key, "value": None}
+        value = row.value
+    return {"success": True, "key": key, "value": tx.shown(holder, key, value)}
 
 
 async def override_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
@@ -174,14 +177,23 @@ async def clear_values(tx: Ledger, address: Address) -> Success:
 # Patching
 
 
-async def _present_values(tx: Ledger, address: Address, patch: Any) -> Values:
+Patched = Success | Values
+
+
+async def _patched(tx: Ledger, holder: HolderRow | None) -> Patched:
+    """Return the answer of a patch: all values, if the caller prefers that."""
+    if not tx.context.representation:
+        return {"success": True}
+    return tx.values_record(await tx.list_values(holder)) if holder is not None else {}
+
+
+async def _unpatched(tx: Ledger, address: Address, patch: Any) -> Patched:
     """Return the answer of a patch that changes nothing."""
-    holder = await find_checked_holder(tx, address)
-    return values_record(await tx.list_values(holder)) if holder is not None else {}
+    return await _patched(tx, await find_checked_holder(tx, address))
 
 
-@answering_unchanged(_present_values)
-async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]) -> Values:
+@answering_unchanged(_unpatched)
+async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]) -> Patched:
     """
     Merge a patch (RFC 7396) into the values.
 
@@ -191,7 +203,7 @@ async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]
     sets = any(value is not None for value in patch.values())
     holder = await _holder_for(tx, address, creates=sets)
     if holder is None:
-        return {}
+        return await _patched(tx, None)
     await register_place(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, list(patch))
     changes: list[Change] = []
@@ -207,15 +219,17 @@ async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]
         after = canonical(merge(current, value))
         if isinstance(value, dict) and isinstance(current, dict):
             anchor = tx.context.anchor
-            changes.append(ChangeValue(holder, key, after, "merge", operand, anchor))
+            changes.append(
+                ChangeValue(holder, key, after, "merge", operand, anchor, recomputable=True)
+            )
         else:
             changes.append(_set(tx, holder, key, after))
     await tx.apply(changes)
-    return values_record(await tx.list_values(holder))
+    return await _patched(tx, holder)
 
 
-@answering_unchanged(_present_values)
-async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> Values:
+@answering_unchanged(_unpatched)
+async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> Patched:
     """
     Apply a JSON Patch (RFC 6902) to the values, all of it or nothing.
 
@@ -232,13 +246,15 @@ async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> V
         if operations is not None:
             after, operand = canonical(document[key]), orjson.dumps(operations).decode()
             anchor = tx.context.anchor
-            changes.append(ChangeValue(holder, key, after, "patch", operand, anchor))
+            changes.append(
+                ChangeValue(holder, key, after, "patch", operand, anchor, recomputable=True)
+            )
         elif key in document:
             changes.append(_set(tx, holder, key, canonical(document[key])))
         elif key in before:
             changes.append(_remove(tx, holder, key))
     await tx.apply(changes)
-    return values_record(await tx.list_values(holder))
+    return await _patched(tx, holder)
 
 
 async def _apply(tx: Ledger, holder: HolderRow, changes: Sequence[Change]) -> None:

@@ -9,9 +9,10 @@ import orjson
 from valuetracker.errors import RevisionUnknown
 from valuetracker.records import FeedChange, FeedEvent
 from valuetracker.store.log.lists import find_anchors, log_list
+from valuetracker.store.log.replay import resolve_value
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import check_not_compacted
-from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record
+from valuetracker.store.rows.entries import LARGEST_SHOWN, EntryRow, LoggedChange, anchor_record
 from valuetracker.store.rows.holders import instance_record
 from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.snapshot import Snapshot
@@ -19,8 +20,6 @@ from valuetracker.store.rows.spaces import shown_key
 
 # No more revisions are read at once when they have come to this many bytes.
 AT_ONCE_BYTES = 8 * 1024 * 1024
-# Values above this are left out of events; the reader can read them.
-LARGEST_AFTER = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -83,8 +82,18 @@ async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]
                     return revisions
                 revisions.append(Revision(entry.revision, []))
             revisions[-1].entries.append(entry)
-            size += len(entry.changes)
+            size += len(entry.changes) + await _resolve_shown(tx, entry)
     return revisions
+
+
+async def _resolve_shown(tx: Snapshot, entry: EntryRow) -> int:
+    """Put the values into an entry that its event shows; return how long they are."""
+    length = 0
+    for index, change in enumerate(entry.logged):
+        if change.is_left_out and change.size <= LARGEST_SHOWN:
+            await resolve_value(tx, entry, index)
+            length += change.size
+    return length
 
 
 async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:
@@ -153,13 +162,14 @@ def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
         "chatId": entry.chat_id,
         "anchor": anchor_record(entry),
     }
-    after = row.after
+    # One that is left out is too large to be shown.
+    after = row.held
     if entry.space in ("series", "processed"):
         record["space"] = entry.space
     if entry.space == "character":
         record["characterId"] = entry.id
     elif entry.space == "instance" and not row.key:
-        shape = orjson.loads(row.after or row.operand or "null")
+        shape = orjson.loads(after or row.operand or "null")
         record["characterId"] = shape["characterId"]
         if after is not None:
             after = orjson.dumps(instance_record(shape, entry.chat_id)).decode()
@@ -172,7 +182,7 @@ def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
 
 def _fits(text: str) -> bool:
     # No character takes more than four bytes, so most need not be encoded to know.
-    return 4 * len(text) <= LARGEST_AFTER or len(text.encode()) <= LARGEST_AFTER
+    return 4 * len(text) <= LARGEST_SHOWN or len(text.encode()) <= LARGEST_SHOWN
 
 
 def event_bytes(event: FeedEvent) -> bytes:

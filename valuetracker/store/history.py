@@ -10,11 +10,10 @@ import orjson
 
 from valuetracker.records import Difference, History, HistoryItem
 from valuetracker.store.log.lists import EntryList, chat_list, find_anchors, subject_list
-from valuetracker.store.log.replay import Replay
+from valuetracker.store.log.replay import Replay, resolve_value
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import (
     At,
-    Moment,
     chat_instances_at,
     find_moment,
     shown_instance,
@@ -24,7 +23,7 @@ from valuetracker.store.log.state_at import (
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, encode_name
 from valuetracker.store.rows.holders import HolderRow
-from valuetracker.store.rows.numbers import last_of
+from valuetracker.store.rows.numbers import Moment, last_of
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import SPACES, shown_key
@@ -91,7 +90,7 @@ async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = Fals
             item["chatId"] = entry.chat_id
         items.append(item)
         # The value before is about as large as the value after.
-        size += 2 * len(change.after or change.operand or "")
+        size += 2 * len(change.held or change.operand or "")
         cursor = Cursor(entry.entry, index)
     return {"items": items, "next": None}
 
@@ -188,6 +187,7 @@ async def _item(
     if not entry.effect:
         item["value"] = orjson.Fragment(change.operand or "null")
         return item
+    await resolve_value(tx, entry, index)
     before = await _before(tx, replay, entry, index, change)
     if before is not None:
         item["before"] = await shown_value(tx, entry, change.key, before)
@@ -203,9 +203,9 @@ async def _before(
     if change.op == "branch":
         # The changes a branch took over were made elsewhere.
         return None
-    for earlier in reversed(entry.logged[:index]):
-        if earlier.key == change.key:
-            return earlier.after
+    for earlier in range(index - 1, -1, -1):
+        if entry.logged[earlier].key == change.key:
+            return (await resolve_value(tx, entry, earlier)).after
     if not change.key:
         state = await state_until(tx, entry.subject, entry.prev_of_subject)
         return state[""].after if "" in state else None
@@ -213,11 +213,11 @@ async def _before(
     while number:
         other = await replay.find_entry(entry.subject, number)
         indexes = other.indexes(change.key) if other is not None else []
-        if other is None or not indexes:
-            # It was folded, and the key was absent.
+        if other is None or not indexes or other.taken:
+            # It was folded, and the key was absent; or the branch began without the key.
             return None
         if other.effect:
-            return other.logged[indexes[0]].after
+            return (await resolve_value(tx, other, indexes[0])).after
         number = other.logged[indexes[-1]].prev_of_key
     return None
 

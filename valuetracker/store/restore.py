@@ -15,7 +15,6 @@ from valuetracker.records import Restored
 from valuetracker.store.log.replay import Replay, Source
 from valuetracker.store.log.state_at import (
     FormerInstance,
-    Moment,
     character_at,
     chat_instances_at,
     find_moment,
@@ -29,6 +28,7 @@ from valuetracker.store.rows.chat_rows import check_no_operations
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
 from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.spaces import SPACES
 from valuetracker.store.rows.spaces import instance as address_of
 from valuetracker.store.story.contents import replayed_values

@@ -61,7 +61,7 @@ async def _put_adopted_values(tx: RowReader, entries: Iterable[EntryRow]) -> Non
         if entry.revision != adopted:
             continue
         # A branch keeps the values with the changes it has taken over.
-        unfilled = [each for each in entry.logged if each.op == "adopt" and each.after is None]
+        unfilled = [each for each in entry.logged if each.op == "adopt" and each.held is None]
         if unfilled:
             rows = await tx.fetch_all(SELECT_ADOPTED, holder=entry.subject)
             values = {row.key: row.value for row in (AdoptedRow(*each).verify() for each in rows)}
@@ -72,7 +72,7 @@ async def _put_adopted_values(tx: RowReader, entries: Iterable[EntryRow]) -> Non
                 assert row.value is not None
                 values[row.key] = row.value
             for change in unfilled:
-                change.after = values[change.key]
+                change.held = values[change.key]
 
 
 def _chunk_after(count: int, entries: list[EntryRow]) -> int:
@@ -252,3 +252,49 @@ async def find_anchors(tx: RowReader, entries: Iterable[EntryRow]) -> None:
     for entry in anchored:
         # Only the places of a chat that was purged since are missing.
         entry.anchor = places.get(entry.place or 0)
+
+
+# One entry
+
+SELECT_ENTRY = select_entries("WHERE entry = :entry AND subject = :subject")
+SELECT_TAKEN = select_entries("WHERE entry = :entry AND subject = :subject", table=TAKEN)
+# Folded entries of a holder are one entry, and a keyframe stands there.
+SELECT_FOLDED = select_entries(
+    """
+    WHERE subject = :subject AND entry = (
+        SELECT max(entry) FROM {schema}.keyframes WHERE holder = :subject AND entry <= :until
+    )
+    """
+)
+
+
+async def find_entry(tx: RowReader, holder: int, number: int) -> EntryRow | None:
+    """
+    Return the entry of a holder that has this number, also one it has taken over.
+
+    For a folded one, that is the entry it was folded into; None if no state was left.
+    """
+    known = tx.read_entries.entries
+    if (holder, number) not in known:
+        entry = await _find(tx, holder, number)
+        if entry is not None:
+            await find_anchors(tx, [entry])
+        tx.read_entries.add(holder, number, entry)
+    return known[holder, number]
+
+
+async def _find(tx: RowReader, holder: int, number: int) -> EntryRow | None:
+    given = {"entry": number, "subject": holder}
+    oldest = last_of((await tx.load_head()).oldest)
+    # A folded entry may be from before the holder was deleted; a taken one is not.
+    own, taken = SELECT_ENTRY, SELECT_TAKEN
+    for statement in (own, taken) if number > oldest else (taken,):
+        row = await tx.fetch_one(statement, **given)
+        if row is not None:
+            found = (await read_entries(tx, [row]))[0]
+            found.taken = statement is taken
+            return found
+    if number > oldest:
+        raise DatabaseDamaged()
+    row = await tx.fetch_one(SELECT_FOLDED, subject=holder, until=oldest)
+    return (await read_entries(tx, [row]))[0] if row is not None else None

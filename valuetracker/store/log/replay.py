@@ -4,6 +4,9 @@ Replay: recompute a key from its source changes, in the order of their revisions
 The changes of a key are a linked list: each names the entry of the one before it. So a key
 is recomputed by going back from its last change to the last base, and applying the changes
 from there; how much else has happened does not matter.
+
+The log leaves out large values that change a little. They are made in the same way, of the last
+value that is held whole: `tx/apply_values.py` says how far back that is at the most.
 """
 
 from __future__ import annotations
@@ -15,30 +18,16 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
-from valuetracker.store.log.lists import find_anchors, read_entries
+from valuetracker.store.log.lists import SELECT_ENTRY, find_anchors, find_entry, read_entries
 from valuetracker.store.log.operators import ABSENT, apply_operator
 from valuetracker.store.rows.entries import (
     BASES,
     DERIVED,
-    TAKEN,
     EntryRow,
     LoggedChange,
-    select_entries,
 )
-from valuetracker.store.rows.numbers import last_of
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.values import canonical
-
-SELECT_ENTRY = select_entries("WHERE entry = :entry AND subject = :subject")
-SELECT_TAKEN = select_entries("WHERE entry = :entry AND subject = :subject", table=TAKEN)
-# Folded entries of a holder are one entry, and a keyframe stands there.
-SELECT_FOLDED = select_entries(
-    """
-    WHERE subject = :subject AND entry = (
-        SELECT max(entry) FROM {schema}.keyframes WHERE holder = :subject AND entry <= :until
-    )
-    """
-)
 
 Counts = Callable[[EntryRow], bool]
 
@@ -96,18 +85,8 @@ class Replay:
                     number = int(change.operand)
 
     async def find_entry(self, holder: int, number: int) -> EntryRow | None:
-        """
-        Return the entry of a holder that has this number, also one it has taken over.
-
-        For a folded one, that is the entry it was folded into; None if no state was left.
-        """
-        known = self._tx.read_entries.entries
-        if (holder, number) not in known:
-            entry = await self._read(holder, number)
-            if entry is not None:
-                await find_anchors(self._tx, [entry])
-            self._tx.read_entries.add(holder, number, entry)
-        return known[holder, number]
+        """Return an entry of a holder by its number; see `find_entry` of the lists."""
+        return await find_entry(self._tx, holder, number)
 
     async def find_own_entry(self, holder: int, number: int) -> EntryRow | None:
         """Return the entry of a holder that has this number, if it is neither taken nor folded."""
@@ -117,20 +96,6 @@ class Replay:
         entries = await read_entries(self._tx, [row])
         await find_anchors(self._tx, entries)
         return entries[0]
-
-    async def _read(self, holder: int, number: int) -> EntryRow | None:
-        given = {"entry": number, "subject": holder}
-        oldest = last_of((await self._tx.load_head()).oldest)
-        # A folded entry may be from before the holder was deleted; a taken one is not.
-        own, taken = SELECT_ENTRY, SELECT_TAKEN
-        for statement in (own, taken) if number > oldest else (taken,):
-            row = await self._tx.fetch_one(statement, **given)
-            if row is not None:
-                return (await read_entries(self._tx, [row]))[0]
-        if number > oldest:
-            raise DatabaseDamaged()
-        row = await self._tx.fetch_one(SELECT_FOLDED, subject=holder, until=oldest)
-        return (await read_entries(self._tx, [row]))[0] if row is not None else None
 
     async def _sources(
         self, holder: int, key: str, last: int, counts: Counts
@@ -209,3 +174,44 @@ def _apply(change: LoggedChange, value: str | None) -> str | None:
     before: Any = ABSENT if value is None else orjson.loads(value)
     assert change.operand is not None
     return canonical(apply_operator(change.op, before, orjson.loads(change.operand)))
+
+
+# Values that the log leaves out
+
+
+async def resolve_value(tx: RowReader, entry: EntryRow, index: int) -> LoggedChange:
+    """Return a change of an entry, with its value."""
+    change = last = entry.logged[index]
+    steps: list[LoggedChange] = []
+    while last.is_left_out:
+        steps.append(last)
+        entry, index = await _change_before(tx, entry, index)
+        last = entry.logged[index]
+    if steps:
+        change.held = _apply_all(last, steps[::-1])
+    return change
+
+
+async def _change_before(tx: RowReader, entry: EntryRow, index: int) -> tuple[EntryRow, int]:
+    """Return the change of the same key before a change that leaves the value out."""
+    change = entry.logged[index]
+    earlier = [each for each in entry.indexes(change.key) if each < index]
+    if earlier:
+        return entry, earlier[0]
+    found = await find_entry(tx, entry.subject, change.prev_of_key)
+    indexes = found.indexes(change.key) if found is not None else []
+    if found is None or not indexes:
+        raise DatabaseDamaged()
+    return found, indexes[0]
+
+
+def _apply_all(whole: LoggedChange, steps: list[LoggedChange]) -> str:
+    """Return the value after changes of a value that is held whole."""
+    # Parsed and written once, however many changes there are.
+    value: Any = orjson.loads(whole.after or "null")
+    for step in steps:
+        value = apply_operator(step.op, value, orjson.loads(step.operand or "null"))
+    text = orjson.dumps(value).decode()
+    if len(text) != steps[-1].size:
+        raise DatabaseDamaged()
+    return text

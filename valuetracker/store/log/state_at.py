@@ -22,6 +22,7 @@ from valuetracker.store.log.lists import (
     subject_list,
     taken_list,
 )
+from valuetracker.store.log.replay import resolve_value
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
@@ -33,22 +34,11 @@ from valuetracker.store.rows.entries import (
 )
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import HolderRow, Shape, instance_record
-from valuetracker.store.rows.numbers import last_of
+from valuetracker.store.rows.numbers import Moment, last_of
 from valuetracker.store.rows.reader import RowReader
 
 # A revision, or a time as the API writes times.
 At = int | str
-
-
-@dataclass(slots=True, frozen=True)
-class Moment:
-    """A revision, and the highest number an entry up to it can have."""
-
-    revision: int
-
-    @property
-    def entry(self) -> int:
-        return last_of(self.revision)
 
 
 # Backwards from the newest: the clock may have been set back, revisions never are.
@@ -108,26 +98,28 @@ async def state_at(tx: RowReader, holder: HolderRow, moment: Moment) -> dict[str
 
 async def state_until(tx: RowReader, number: int, until: int) -> dict[str, LoggedChange]:
     """Return the same up to an entry, which must be one of the holder, or 0."""
-    state: dict[str, LoggedChange] = {}
     if not until:
-        return state
+        return {}
+    found: Found = {}
     row = await tx.fetch_one(SELECT_KEYFRAME, holder=number, until=until)
     frame = KeyframeRow(*row).verify() if row is not None else None
     last, since = until, frame.entry + 1 if frame is not None else 1
     while last >= since:
         chunk = await back(tx, number, last, since, CHUNK)
-        _collect(state, chunk)
+        _collect(found, chunk)
         last = chunk[-1].prev_of_subject
     if frame is not None:
         # The keys that did not change since.
-        framed = {key: entry for key, entry in frame.entries().items() if key not in state}
-        await _add_framed(tx, number, framed, state)
-    return state
+        framed = {key: entry for key, entry in frame.entries().items() if key not in found}
+        await _add_framed(tx, number, framed, found)
+    return {key: await resolve_value(tx, *place) for key, place in found.items()}
 
 
-async def _add_framed(
-    tx: RowReader, number: int, framed: dict[str, int], state: dict[str, LoggedChange]
-) -> None:
+# The last change of each key: its entry, and its index there.
+Found = dict[str, tuple[EntryRow, int]]
+
+
+async def _add_framed(tx: RowReader, number: int, framed: dict[str, int], found: Found) -> None:
     """Add the changes of keys, each by its key and the number of its entry."""
     if not framed:
         return
@@ -147,15 +139,15 @@ async def _add_framed(
         indexes = entry.indexes(key) if entry is not None else []
         if entry is None or not indexes:
             raise DatabaseDamaged()
-        state[key] = entry.logged[indexes[0]]
+        found[key] = entry, indexes[0]
 
 
-def _collect(state: dict[str, LoggedChange], entries: list[EntryRow]) -> None:
+def _collect(found: Found, entries: list[EntryRow]) -> None:
     """Take the last change of each key, from entries that come newest first."""
     for entry in entries:
         if entry.effect:
-            for change in reversed(entry.logged):
-                state.setdefault(change.key, change)
+            for index in range(len(entry.logged) - 1, -1, -1):
+                found.setdefault(entry.logged[index].key, (entry, index))
 
 
 async def values_at(tx: RowReader, holder: HolderRow, moment: Moment) -> list[LoggedChange]:

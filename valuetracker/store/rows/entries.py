@@ -8,6 +8,9 @@ keys nor JSON text hold.
 
 A change names the entry with the change of its key before it, and an entry the one before it
 of its subject. Both are stored as differences, which are short.
+
+A small change of a large value leaves the value out: operator and operand make it of the value
+before. `resolve_value` in `log/replay.py` puts it in.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ BETWEEN_CHANGES = "\x1e"
 # The actor of most writes, which the log leaves out.
 USUAL_ACTOR = "extension"
 
+# Values above this many bytes are left out of feed events; the reader can read them.
+LARGEST_SHOWN = 64 * 1024
+
 # Derived changes: they say what came of the log, not what somebody asked for.
 DERIVED = frozenset({"reconcile", "branch"})
 # Bases: they start a key anew, so older changes of it do not matter any more.
@@ -46,15 +52,31 @@ class LoggedChange:
     change `operand` is the entry of the newest source, so that replay goes there at once.
     `after` and `ordinal` are the state after it (None: the key was absent). `operand` is
     what was asked for, where `after` does not say it. The value of an adopted key is kept
-    elsewhere (see `rows/holders.py`): `after` is put in when the entry is read.
+    elsewhere (see `rows/holders.py`): `held` is put in when the entry is read.
     """
 
     key: str
     op: str
     prev_of_key: int
     ordinal: int
-    after: str | None
+    # The value after it, as far as the log holds it or it has been put in.
+    held: str | None
     operand: str | None
+    # How many changes of the key, this one included, leave the value out since one that holds it,
+    # and how many characters the value has; 0 if this one does not leave it out.
+    since_whole: int = 0
+    size: int = 0
+
+    @property
+    def is_left_out(self) -> bool:
+        """True if the value has to be resolved before it can be read."""
+        return self.held is None and self.since_whole > 0
+
+    @property
+    def after(self) -> str | None:
+        if self.is_left_out:
+            raise RuntimeError("The log leaves this value out, and nobody has resolved it.")
+        return self.held
 
 
 def encode_name(key: str) -> str:
@@ -91,6 +113,12 @@ def decode_back(entry: int, text: str) -> int:
     return (((entry >> REVISION_BITS) - int(back)) << REVISION_BITS) + int(position or 0)
 
 
+def left_out(since_whole: int, size: int) -> str:
+    """Return what the log says in the place of a value of so many characters."""
+    # No JSON text begins with a tilde.
+    return f"~{since_whole}.{size}"
+
+
 def encode_change(
     entry: int,
     key: str,
@@ -115,16 +143,18 @@ def decode_changes(entry: int, text: str) -> list[LoggedChange]:
     changes: list[LoggedChange] = []
     for piece in text.split(BETWEEN_CHANGES):
         key, op, previous, ordinal, after, *operand = piece.split(BETWEEN_FIELDS)
-        changes.append(
-            LoggedChange(
-                decode_name(key),
-                op or "set",
-                decode_back(entry, previous),
-                int(ordinal or 0),
-                after or None,
-                operand[0] if operand else None,
-            )
+        change = LoggedChange(
+            decode_name(key),
+            op or "set",
+            decode_back(entry, previous),
+            int(ordinal or 0),
+            after or None,
+            operand[0] if operand else None,
         )
+        if after[:1] == "~":
+            change.held = None
+            change.since_whole, change.size = map(int, after[1:].split("."))
+        changes.append(change)
     return changes
 
 
@@ -156,6 +186,10 @@ class EntryRow(Row, table="entries"):
     chat_id: str | None = None
     # The place as it stands now; None if it has none, or that was purged.
     anchor: PlaceRow | None = None
+    # Values that the log leaves out, by the index of their changes, if they are known.
+    known: dict[int, str] | None = None
+    # True for an entry that a branch has taken over.
+    taken: bool = False
     _logged: list[LoggedChange] | None = None
     _indexes: dict[str, list[int]] | None = None
 
@@ -182,6 +216,8 @@ class EntryRow(Row, table="entries"):
         """Return its changes; decoded once, because every key of it may ask."""
         if self._logged is None:
             self._logged = decode_changes(self.entry, self.changes)
+            for index, value in (self.known or {}).items():
+                self._logged[index].held = value
         return self._logged
 
     def forget_logged(self) -> None:

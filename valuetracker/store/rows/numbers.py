@@ -6,6 +6,8 @@ So the entries of a revision are found without an index, and a number says its r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 REVISION_BITS = 24
 POSITION_MASK = (1 << REVISION_BITS) - 1
 
@@ -23,3 +25,14 @@ def last_of(revision: int) -> int:
 def revision_of(entry: int) -> int:
     """Return the revision of an entry by its number."""
     return entry >> REVISION_BITS
+
+
+@dataclass(slots=True, frozen=True)
+class Moment:
+    """A revision, and the highest number an entry up to it can have."""
+
+    revision: int
+
+    @property
+    def entry(self) -> int:
+        return last_of(self.revision)

@@ -260,6 +260,10 @@ class RowReader:
         found = await self._transaction.fetch_all(holders.SELECT_VALUES, holder=holder.number)
         return [DataRow(*row).verify() for row in found]
 
+    def values_record(self, rows: list[DataRow]) -> dict[str, Any]:
+        """Return values by key, as a part of the answer."""
+        return holders.values_record(rows)
+
     async def list_values_of(
         self, owners: Sequence[HolderRow], statement: Statement, parent: int | str
     ) -> dict[int, list[DataRow]]:

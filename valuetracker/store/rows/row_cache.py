@@ -89,6 +89,9 @@ class RowCache:
         self.members: dict[tuple[int, int], MemberRow] = {}
         self.aliases: list[AliasRow] = []
         self.adopted: list[AdoptedRow] = []
+        # By holder and key of a large value: the entry of its last change, and how many changes
+        # the log leaves its value out for since one that holds it.
+        self.since_whole: dict[tuple[int, str], tuple[int, int]] = {}
         self.weight = 0
 
     def begin(self, head: Head) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from valuetracker.records import FullInstance
 from valuetracker.store.log.replay import Counts, Replay
 from valuetracker.store.log.state_at import (
-    Moment,
     chat_instances_at,
     former_values_record,
     full_former,
@@ -22,6 +21,7 @@ from valuetracker.store.log.state_at import (
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import SELECT_VALUES_OF_CHAT, HolderRow, values_record
+from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.spaces import SPACES
 from valuetracker.store.story.point import Point
@@ -44,7 +44,11 @@ async def contents_now(tx: RowReader, chat: ChatRow) -> Contents:
     values = await tx.list_values_of(holders, SELECT_VALUES_OF_CHAT, chat.number)
     contents = Contents()
     for holder in holders:
-        data = values_record(values[holder.number])
+        if holder.space in ("instance", "chat"):
+            data = tx.values_record(values[holder.number])
+        else:
+            # The answer shows what is made of these.
+            data = values_record(values[holder.number])
         if holder.space == "instance":
             record = await shown_instance(tx, holder.shape())
             contents.instances.append({"instance": record, "data": data})

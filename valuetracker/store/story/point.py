@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from valuetracker.errors import MessageNotFound
-from valuetracker.store.log.state_at import Moment
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow
+from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.places import SELECT_FLIPS, Chain, FlipRow, PlaceRow, limit_of
 from valuetracker.store.rows.reader import RowReader
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from valuetracker.errors import DatabaseDamaged
+from valuetracker.store.log.lists import find_entry
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import DERIVED, encode_change
+from valuetracker.store.rows.entries import DERIVED, LARGEST_SHOWN, encode_change, left_out
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import (
     DataRow,
@@ -21,8 +23,19 @@ from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.log_writer import LogWriter, is_frame_due
 from valuetracker.store.tx.touched import Touched, TouchedHolder
 
-# A key, the operator, the value after it (None: removed), and the operand.
-Item = tuple[str, str, str | None, str | None]
+# The log leaves a value out if it has at least this many characters, if the operand has at most
+# one in so many of them, and at most so many times in a row: then it holds the value again. So a
+# value of the past is made of one that is held and of that many operands, which together are at
+# most four times as long as the value.
+LARGE_CHARACTERS = 2048
+OPERAND_SHARE = 8
+LONGEST_WITHOUT_WHOLE = 32
+# Of so many values is known how long they have been left out.
+KNOWN_SINCE_WHOLE = 10_000
+
+# A key, the operator, the value after it (None: removed), the operand, and if the log may leave
+# the value out.
+Item = tuple[str, str, str | None, str | None, bool]
 
 
 class ApplyValues:
@@ -67,7 +80,7 @@ class ApplyValues:
         if is_frame_due(holder, len(values)) and not complete:
             return False
         head.revision += 1
-        items = [(key, "set", value, None) for key, value in values.items()]
+        items = [(key, "set", value, None, False) for key, value in values.items()]
         touched = self._touched.holder(holder, None, head.revision)
         number = self._log.next_number()
         changes = self._write(holder, touched, number, items, head, flippable=False)
@@ -88,9 +101,18 @@ class ApplyValues:
         if flippable and place is not None and place.position is None:
             await self._store_dormant(holder, chat, place, changes, head)
             return
+        may_leave_out = [each.recomputable and _is_small_change(each) for each in changes]
+        if any(may_leave_out):
+            small = {each.key for each, may in zip(changes, may_leave_out, strict=True) if may}
+            await self._load_since_whole(holder, small)
         entry = await self._log.entry_for(holder, holder.space, chat, place)
         touched = self._touched.holder(holder, chat, head.revision)
-        items = [(each.key, each.op, each.after, each.operand) for each in changes]
+        items: list[Item] = []
+        for number, (each, may) in enumerate(zip(changes, may_leave_out, strict=True)):
+            items.append((each.key, each.op, each.after, each.operand, may))
+            if may and each.after is not None and len(each.after) <= LARGEST_SHOWN:
+                # The feed shows it, and need not read the log for it.
+                entry.known[len(entry.changes) + number] = each.after
         entry.changes += self._write(holder, touched, entry.number, items, head, flippable)
 
     def _write(
@@ -110,7 +132,7 @@ class ApplyValues:
         rows = table.rows
         encoded: list[str] = []
         weight = 0
-        for key, op, value, operand in items:
+        for key, op, value, operand, may_leave_out in items:
             if op not in DERIVED:
                 self.logged = True
             old = rows[key]
@@ -142,9 +164,45 @@ class ApplyValues:
             row = DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content)
             table.put(key, row)
             touched.rows[key] = row
-            encoded.append(encode_change(entry, key, op, previous, ordinal, value, operand))
+            held = value
+            if may_leave_out and old is not None and value is not None:
+                held = self._held(old, entry, value)
+            encoded.append(encode_change(entry, key, op, previous, ordinal, held, operand))
         self._cache.touch_values(number, weight)
         return encoded
+
+    def _held(self, old: DataRow, entry: int, value: str) -> str:
+        """Return what the log holds of a value that it may leave out."""
+        known = self._cache.since_whole
+        last, count = known.get((old.holder, old.key), (0, 0))
+        # A change that takes no effect stands between a value and the one it is made of.
+        leaves_out = (
+            old.value is not None
+            and not old.dormant_entry
+            and last == old.entry
+            and count < LONGEST_WITHOUT_WHOLE
+        )
+        if len(known) >= KNOWN_SINCE_WHOLE:
+            known.clear()
+        count = count + 1 if leaves_out else 0
+        known[old.holder, old.key] = entry, count
+        return left_out(count, len(value)) if leaves_out else value
+
+    async def _load_since_whole(self, holder: HolderRow, keys: set[str]) -> None:
+        """Look up in the log for how long values have been left out, as far as it is not known."""
+        known = self._cache.since_whole
+        rows = self._cache.values[holder.number].rows
+        for key in keys:
+            row = rows[key]
+            if row is None or row.value is None or row.dormant_entry:
+                continue
+            if known.get((row.holder, key), (0, 0))[0] != row.entry:
+                entry = await find_entry(self._reader, row.holder, row.entry)
+                indexes = entry.indexes(key) if entry is not None else []
+                if entry is None or not indexes:
+                    raise DatabaseDamaged()
+                count = entry.logged[indexes[0]].since_whole
+                known[row.holder, key] = row.entry, count
 
     async def _store_dormant(
         self,
@@ -198,3 +256,14 @@ class ApplyValues:
         self._cache.values_of(holder.number).put(change.key, row)
         self._cache.touch_values(holder.number)
         self._cache.put_holder(holder)
+
+
+def _is_small_change(change: ChangeValue) -> bool:
+    """Return True if a change of a large value is much shorter than the value."""
+    after, operand = change.after, change.operand
+    return (
+        after is not None
+        and operand is not None
+        and len(after) >= LARGE_CHARACTERS
+        and OPERAND_SHARE * len(operand) <= len(after)
+    )

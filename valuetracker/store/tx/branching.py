@@ -214,7 +214,7 @@ class _Taking:
                             change.op,
                             0,
                             change.ordinal,
-                            change.after,
+                            change.held,
                             change.operand,
                         )
                     )
@@ -232,6 +232,7 @@ class _Taking:
         return encode_change(entry.entry, "", change.op, 0, change.ordinal, after)
 
     def _encode(self, entry: EntryRow, change: LoggedChange) -> str:
+        # A value that the parent leaves out stays out: only the operand is replayed.
         operand = change.operand
         if change.op == "restore":
             for number, _, always in orjson.loads(operand or "[]"):
@@ -246,7 +247,7 @@ class _Taking:
             ).decode()
         previous = self._last.get(change.key, 0)
         return encode_change(
-            entry.entry, change.key, change.op, previous, change.ordinal, change.after, operand
+            entry.entry, change.key, change.op, previous, change.ordinal, change.held, operand
         )
 
     async def make_values(self, replay: Replay) -> None:

@@ -30,6 +30,9 @@ class ChangeValue:
     operand: str | None = None
     # None for a change that belongs to no message.
     anchor: Anchor | None = None
+    # True if the operator makes `after` of the value the key has just before: then the log may
+    # leave `after` out.
+    recomputable: bool = False
     takes_revision: ClassVar[bool] = True
 
 

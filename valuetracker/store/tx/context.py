@@ -26,6 +26,8 @@ class Context:
     expected: int | None = None
     idempotency_key: str | None = None
     fingerprint: str = ""
+    # True if the caller prefers an answer with the values as they are after the write.
+    representation: bool = False
 
     @property
     def is_plain(self) -> bool:

@@ -4,12 +4,18 @@ Requests that carried an `Idempotency-Key`: a repeated one gets the same answer 
 The record of a request commits with its effect. So a caller that never received the answer
 (a crash between commit and answer, a lost connection) may repeat the request: either nothing
 had happened, or the first answer is given back.
+
+An answer is remembered without the values it shows, which may be large: the log has them. In
+their place stands which value it was, and `store/remembered.py` reads it there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
 
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
@@ -23,9 +29,44 @@ KEPT = timedelta(hours=25)
 SWEPT_AT_ONCE = 200
 
 
+# Stands before and after the name of a value that is left out; no JSON text holds it.
+HOLE = "\x1f"
+
+
+class ShownValue:
+    """
+    A value in an answer that is remembered: its text, and which value it is.
+
+    It is that of a key at the revision of the request, before the last so many changes (`later`)
+    that the request made to the key.
+    """
+
+    __slots__ = ("holder", "key", "later", "text")
+
+    def __init__(self, text: str, holder: int, key: str, later: int = 0) -> None:
+        self.text, self.holder, self.key, self.later = text, holder, key, later
+
+
+def answer_bytes(answer: Any) -> bytes:
+    return orjson.dumps(answer, _text)
+
+
+def _text(value: ShownValue) -> orjson.Fragment:
+    return orjson.Fragment(value.text)
+
+
+def _without_values(answer: Any) -> str:
+    return orjson.dumps(answer, _hole).decode()
+
+
+def _hole(value: ShownValue) -> orjson.Fragment:
+    name = orjson.dumps([value.holder, value.key, value.later]).decode()
+    return orjson.Fragment(f"{HOLE}{name}{HOLE}")
+
+
 @dataclass(slots=True)
 class RequestRow(Row, table="requests"):
-    """A request that succeeded, and its answer."""
+    """A request that succeeded, and its answer without values."""
 
     key: str
     fingerprint: str
@@ -74,7 +115,7 @@ class RememberedRequests:
         return row
 
     def remember(
-        self, context: Context, at: str, revision: int, status: int, live: bool, body: bytes
+        self, context: Context, at: str, revision: int, status: int, live: bool, answer: Any
     ) -> None:
         if context.idempotency_key is not None:
             row = RequestRow(
@@ -84,7 +125,7 @@ class RememberedRequests:
                 revision,
                 status,
                 int(live),
-                body.decode(),
+                _without_values(answer) if answer is not None else "",
             )
             row.seal()
             self._new[row.key] = row

@@ -35,14 +35,14 @@ from valuetracker.records import milliseconds, time_text
 from valuetracker.store.rows.chats import SELECT_SESSION, ChatRow, SessionRow
 from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
 from valuetracker.store.rows.head import LOCK_HEAD, Head, load_head
-from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.tx.apply import Applier
 from valuetracker.store.tx.changes import AddSpace, Change, ChangeChat, UpdateQuietly
 from valuetracker.store.tx.context import NO_CONTEXT
-from valuetracker.store.tx.idempotency import RememberedRequests
+from valuetracker.store.tx.idempotency import RememberedRequests, ShownValue, answer_bytes
 from valuetracker.store.tx.jobs import Answer, Commit, NothingChanged, WriteJob, Written
 
 
@@ -117,12 +117,12 @@ class Ledger(RowReader):
         status = job.status
         if isinstance(result, Answer):
             status, result = result.status, result.body
-        body = orjson.dumps(result) if result is not None else b""
+        body = answer_bytes(result) if result is not None else b""
         live = self._applier.values.live
         if self._applier.changed_nothing:
             raise NothingChanged(body)
         if context.idempotency_key is not None:
-            self._requests.remember(context, self.now, head.revision, status, live, body)
+            self._requests.remember(context, self.now, head.revision, status, live, result)
         return Written(status, body, head.revision, live=live)
 
     async def finish(self) -> Commit:
@@ -155,6 +155,23 @@ class Ledger(RowReader):
             await self._transaction.execute_many(INSERT_KEYFRAME, keyframes)
         self._commit.entries += entries
         self._has_pending = False
+
+    # Answering
+
+    def shown(self, holder: HolderRow | None, key: str, text: str, later: int = 0) -> Any:
+        """Return a value as a part of the answer; see `ShownValue` for `later`."""
+        if holder is None or self.context.idempotency_key is None:
+            return orjson.Fragment(text)
+        return ShownValue(text, holder.number, key, later)
+
+    def values_record(self, rows: list[DataRow]) -> dict[str, Any]:
+        if self.context.idempotency_key is None:
+            return super().values_record(rows)
+        return {
+            row.key: ShownValue(row.value, row.holder, row.key)
+            for row in rows
+            if row.value is not None
+        }
 
     # Refusing
 
@@ -233,11 +250,13 @@ class Ledger(RowReader):
             # Other servers keep rows, too: that the head has changed tells them to read again.
             head.next_ordinal()
         self.clean = False
-        self._has_pending = True
         chat = None
         if self.context.chat_id is not None:
             chat = await self.find_chat(self.context.chat_id)
+        self._has_pending = True
         await self._applier.apply(changes, head, chat)
+        # What it asked the log had written what was pending by then.
+        self._has_pending = True
         return head.revision
 
     async def revise(self) -> int:

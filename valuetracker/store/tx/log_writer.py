@@ -38,6 +38,8 @@ class OpenEntry:
     place: PlaceRow | None = None
     effect: int = 1
     changes: list[str] = field(default_factory=list)
+    # Values that the changes may leave out, by their index, if the feed shows them.
+    known: dict[int, str] = field(default_factory=dict)
 
     def add_shape(
         self, op: str, ordinal: int, after: str | None, operand: str | None = None
@@ -110,9 +112,10 @@ class LogWriter:
         subject = entry.subject
         if isinstance(subject, HolderRow) and is_frame_due(subject, len(entry.changes)):
             await self._reader.list_rows(subject)
-        self.add(
+        row = self.add(
             entry.number, subject, entry.space, entry.changes, entry.chat, entry.place, entry.effect
         )
+        row.known = entry.known or None
 
     def add(
         self,
@@ -123,7 +126,7 @@ class LogWriter:
         chat: ChatRow | None = None,
         place: PlaceRow | None = None,
         effect: int = 1,
-    ) -> None:
+    ) -> EntryRow:
         """
         Add a whole entry of a subject that has been touched.
 
@@ -143,6 +146,7 @@ class LogWriter:
         self._entries.append(row)
         if isinstance(subject, HolderRow):
             self._count_changes(subject, number, len(changes))
+        return row
 
     def _count_changes(self, holder: HolderRow, entry: int, changes: int) -> None:
         """Count changes of a holder, and add a keyframe if one is due."""
