@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from bench.children import Cores, running
 from bench.dataset import KEYS, SIZES, values_of
@@ -20,6 +21,10 @@ from bench.ways.serial import Connection, request
 LOG_INSTANCES = 50
 LOG_CONNECTIONS = 16
 LOG_SECONDS = 3
+# A value of 227 KB, and changes of 230 bytes.
+CHANGE_BYTES = 230
+CHANGED_LINES = 987
+CHANGES = 100
 OPENED = 11
 EXTENSIONS = 1_000
 WARM_REPEATS = 5
@@ -34,6 +39,7 @@ def measure_figures(cores: Cores, work: Path, say: Callable[[str], None]) -> dic
         "log_bytes": measure_log(cores, work),
         "open": measure_open(cores, work),
     }
+    found["growth"], found["growth_share"] = measure_growth(cores, work)
     warm, first = measure_extensions(cores, work)
     found.update(extensions_warm=warm, extensions_first=first)
     say("figures  " + "  ".join(f"{name} {value:.1f}" for name, value in found.items()))
@@ -67,6 +73,48 @@ def measure_log(cores: Cores, work: Path) -> float:
         before, revision = file_bytes(data_dir / "log.db"), api.revision()
         measure_writes(cores.load, api, load, LOG_CONNECTIONS, LOG_SECONDS)
         return (file_bytes(data_dir / "log.db") - before) / (api.revision() - revision)
+
+
+def measure_growth(cores: Cores, work: Path) -> tuple[float, float]:
+    """
+    Return the mebibytes that small changes of a large value take in the file, at the worst.
+
+    Also as a share of what it would take to keep the whole value after each change.
+    """
+    lines = ["x" * (CHANGE_BYTES - 3)] * CHANGED_LINES
+    ways: dict[str, Callable[[int, str], dict[str, Any]]] = {
+        "patch": lambda number, line: {
+            "value": [{"op": "replace", "path": f"/{number}", "value": line}]
+        },
+        "append": lambda number, line: {"value": line},
+        "merge": lambda number, line: {"value": {f"line {number}": line}},
+    }
+    grown: list[int] = []
+    for op, operand in ways.items():
+        data_dir = work / f"growth-{op}"
+        value = dict(zip(map("line {}".format, range(CHANGED_LINES)), lines, strict=True))
+        whole = {"key": "k", "value": value if op == "merge" else lines}
+        sizes: list[int] = []
+        for step in range(2):
+            with (
+                running(cores.server, serve(data_dir), work / "growth.log") as child,
+                closing(Connection(child)) as connection,
+            ):
+                if not step:
+                    register(connection, ["growth"])
+                    instance = {"id": "i", "characterId": "c"}
+                    connection.ask(request("POST", "/instances", "growth", instance))
+                    connection.ask(request("POST", "/instances/i/data", "growth", whole))
+                for number in range(CHANGES * step):
+                    line = f"{number} ".ljust(CHANGE_BYTES - 30, "y")
+                    change = {"op": op, "instanceId": "i", "key": "k", **operand(number, line)}
+                    body = {"operations": [change]}
+                    connection.ask(request("POST", "/batch", "growth", body))
+            # After a clean stop.
+            sizes.append(file_bytes(data_dir / "growth.db"))
+        grown.append(sizes[1] - sizes[0])
+    whole_bytes = CHANGES * CHANGED_LINES * CHANGE_BYTES
+    return max(grown) / 2**20, max(grown) / whole_bytes
 
 
 def measure_open(cores: Cores, work: Path) -> float:

@@ -74,6 +74,8 @@ FIGURE_GOALS = (
     FigureGoal("adoption_size", "file after adopting 100 MB, as a multiple", "x", 1.6, 1.6),
     FigureGoal("rest_memory", "memory at rest, one extension (PSS)", "MB", 60, 60),
     FigureGoal("log_bytes", "growth of the file per change of a 100-byte value", "bytes", 210, 160),
+    FigureGoal("growth", "100 changes of 230 bytes inside a value of 227 KB", "MiB", 2, 1.5),
+    FigureGoal("growth_share", "the same, as a share of 100 whole values", "x", 0.09, 0.07),
     FigureGoal("open", "first read of a 1 MB file, with its verification", "ms", 30, 30),
     FigureGoal("extensions_warm", "1,000 extensions: GET /extensions", "ms", 50, 50),
     FigureGoal("extensions_first", "the same, as the first request", "ms", 100, 100),

@@ -120,7 +120,7 @@ CREATE TABLE adopted (
 -- one place. `entry` is the revision, shifted, plus a number within it. `at` is in milliseconds
 -- since 1970; `actor` is NULL for the usual one, `extension`. `back` says how far back the entry
 -- before it of its subject is (0: it is the first). `changes` holds the changes, each with what was
--- asked for and the result.
+-- asked for and the result; a large value that changed a little is left out.
 --
 -- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
 -- is 0 while the chain of the place's chat decides over them; once their instance has left the
@@ -290,7 +290,7 @@ CREATE TABLE checkpoints (
 CREATE UNIQUE INDEX checkpoints_by_number ON checkpoints (chat, number);
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
--- was, and what it was answered.
+-- was, and what it was answered, without values: those are read from the log.
 CREATE TABLE requests (
     key         TEXT PRIMARY KEY,
     fingerprint TEXT NOT NULL,

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.support.answers import MOMENT, done, outcome
+from tests.support.answers import MOMENT, REPRESENTATION, done, outcome
 
 # A visible message: its id (swipe 0), its id and its swipe, or the whole anchor as it is sent.
 Place = str | tuple[str, Any] | dict[str, Any]
@@ -88,10 +88,10 @@ class Values:
     def run(
         self, *operations: dict[str, Any], message: str | None = None, **headers: str
     ) -> httpx.Response:
-        """Run a batch on these values, by the route of the chat."""
+        """Run a batch on these values, by the route of the chat, and ask for the values."""
         owner = {} if self.instance_id is None else {"instanceId": self.instance_id}
         body = {"operations": [{**owner, **each} for each in operations]}
-        return self.chat.send("POST", "/batch", body, message, **headers)
+        return self.chat.send("POST", "/batch", body, message, **REPRESENTATION, **headers)
 
     def increment(self, key: str, by: Any, message: str | None = None, **headers: str) -> int:
         return done(self.run({"op": "increment", "key": key, "by": by}, message=message, **headers))

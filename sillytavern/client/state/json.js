@@ -17,6 +17,10 @@ const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[
 const DEEPEST = 128;
 /** If more items than this are added to a list, the whole list is sent. */
 const MOST_APPENDED = 50;
+/** If a patch has more operations than this, the whole value is sent. */
+const MOST_PATCHED = 100;
+/** About how many characters an operation of a patch takes, beside its value. */
+const OPERATION_WEIGHT = 40;
 
 /**
  * Copy a JSON value. Throw for anything that is not JSON: it would be lost when it is sent.
@@ -103,8 +107,9 @@ export function equalJson(one, other) {
 /**
  * Return the operations for the change of one key.
  *
- * Changed fields are merged and items added to a list are appended. So a swipe can undo each of them
- * alone, and each combines with the writes of other clients.
+ * Changed fields are merged, items added to a list are appended, and other small changes of a large
+ * value are a patch. So a swipe can undo each of them alone, each combines with the writes of other
+ * clients, and no more is sent than what changed.
  *
  * @param {string} key
  * @param {any} before a value or ABSENT
@@ -116,18 +121,100 @@ export function operationsFor(key, before, after, assigned) {
     if (after === ABSENT) return before === ABSENT ? [] : [{ op: 'remove', key }];
     if (!assigned) {
         if (equalJson(before, after)) return [];
-        if (isObject(before) && isObject(after)) {
-            const patch = mergePatch(before, after);
-            if (patch !== ABSENT) return [{ op: 'merge', key, value: patch }];
-        }
+        const patch = isObject(before) && isObject(after) ? mergePatch(before, after) : ABSENT;
         if (Array.isArray(before) && Array.isArray(after)) {
             const added = after.length - before.length;
             if (added > 0 && added <= MOST_APPENDED && before.every((item, index) => equalJson(item, after[index]))) {
                 return after.slice(before.length).map((value) => ({ op: 'append', key, value }));
             }
         }
+        const operations = patchFor(before, after);
+        if (operations.length <= MOST_PATCHED && 2 * weightOf(operations) < weightOf(patch === ABSENT ? after : patch)) {
+            return [{ op: 'patch', key, value: operations }];
+        }
+        if (patch !== ABSENT) return [{ op: 'merge', key, value: patch }];
     }
     return [{ op: 'set', key, value: after }];
+}
+
+/** @typedef {{op: 'add'|'replace'|'remove', path: string, value?: any}} PatchOperation */
+
+/**
+ * Return the JSON Patch (RFC 6902) that leads from one value to another.
+ *
+ * @param {any} before
+ * @param {any} after
+ * @param {string} [path]
+ * @returns {PatchOperation[]}
+ */
+export function patchFor(before, after, path = '') {
+    if (equalJson(before, after)) return [];
+    if (isObject(before) && isObject(after)) return patchOfObject(before, after, path);
+    if (Array.isArray(before) && Array.isArray(after)) return patchOfList(before, after, path);
+    return [{ op: 'replace', path, value: after }];
+}
+
+/**
+ * @param {any} before
+ * @param {any} after
+ * @param {string} path
+ */
+function patchOfObject(before, after, path) {
+    /** @type {PatchOperation[]} */
+    const found = [];
+    for (const key of Object.keys(before)) {
+        if (!Object.hasOwn(after, key)) found.push({ op: 'remove', path: `${path}/${escaped(key)}` });
+    }
+    for (const key of Object.keys(after)) {
+        const inner = `${path}/${escaped(key)}`;
+        if (Object.hasOwn(before, key)) found.push(...patchFor(before[key], after[key], inner));
+        else found.push({ op: 'add', path: inner, value: after[key] });
+    }
+    return found;
+}
+
+/**
+ * @param {any[]} before
+ * @param {any[]} after
+ * @param {string} path
+ */
+function patchOfList(before, after, path) {
+    const shorter = Math.min(before.length, after.length);
+    let start = 0;
+    while (start < shorter && equalJson(before[start], after[start])) start++;
+    let end = 0;
+    while (end < shorter - start && equalJson(before[before.length - 1 - end], after[after.length - 1 - end])) end++;
+    const [removed, added] = [before.length - start - end, after.length - start - end];
+    const changed = Math.min(removed, added);
+    /** @type {PatchOperation[]} */
+    const found = [];
+    for (let index = start; index < start + changed; index++) {
+        found.push(...patchFor(before[index], after[index], `${path}/${index}`));
+    }
+    for (let count = changed; count < removed; count++) found.push({ op: 'remove', path: `${path}/${start + changed}` });
+    for (let index = start + changed; index < start + added; index++) {
+        found.push({ op: 'add', path: `${path}/${index}`, value: after[index] });
+    }
+    return found;
+}
+
+/** @param {string} key */
+function escaped(key) {
+    return key.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+/**
+ * Return about how many characters a value takes as JSON.
+ *
+ * @param {any} value
+ * @returns {number}
+ */
+function weightOf(value) {
+    if (typeof value === 'string') return value.length + 3;
+    if (!isContainer(value)) return 6;
+    if (Array.isArray(value)) return value.reduce((sum, item) => sum + weightOf(item), 2);
+    const beside = Object.hasOwn(value, 'op') && Object.hasOwn(value, 'path') ? OPERATION_WEIGHT : 2;
+    return Object.keys(value).reduce((sum, key) => sum + key.length + 3 + weightOf(value[key]), beside);
 }
 
 /**
@@ -198,6 +285,8 @@ export function applied(before, { op, value, by = 0 }) {
             return of('array', before, []).filter((/** @type {any} */ item) => !equalJson(item, value));
         case 'merge':
             return merged(of('object', before, {}), value);
+        case 'patch':
+            return patched(before, value);
         default:
             throw new TypeError(`Unknown operator: ${op}.`);
     }
@@ -231,6 +320,40 @@ function merged(target, patch) {
     for (const key of Object.keys(patch)) {
         if (patch[key] === null) delete result[key];
         else result[key] = merged(result[key], patch[key]);
+    }
+    return result;
+}
+
+/**
+ * Apply the operations that `patchFor` makes.
+ *
+ * @param {any} before a value or ABSENT
+ * @param {PatchOperation[]} operations
+ */
+function patched(before, operations) {
+    let result = before === ABSENT ? ABSENT : copyJson(before);
+    for (const { op, path, value } of operations) {
+        const parts = path.split('/').slice(1).map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+        const last = parts.pop();
+        if (last === undefined) {
+            result = copyJson(value);
+            continue;
+        }
+        let target = result;
+        for (const part of parts) target = isContainer(target) && Object.hasOwn(target, part) ? target[part] : undefined;
+        const there = isContainer(target) && Object.hasOwn(target, last);
+        const appends = op === 'add' && Array.isArray(target) && (last === '-' || last === String(target.length));
+        if (!isContainer(target) || (!there && !appends && (op !== 'add' || Array.isArray(target)))) {
+            throw new ValueTrackerError('The patch does not fit the value.', { code: 'patch_failed' });
+        }
+        if (!Array.isArray(target)) {
+            if (op === 'remove') delete target[last];
+            else target[last] = copyJson(value);
+        } else if (appends) {
+            target.push(copyJson(value));
+        } else {
+            target.splice(Number(last), op === 'add' ? 0 : 1, ...(op === 'remove' ? [] : [copyJson(value)]));
+        }
     }
     return result;
 }

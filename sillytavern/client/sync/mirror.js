@@ -5,6 +5,7 @@
  * only if it is the next revision; otherwise the feed does.
  */
 
+import { holdsBigInt } from '../state/exact.js';
 import { ABSENT, copyJson, equalJson, overwrites, plainJson } from '../state/json.js';
 import { Instance, Values, valueIn } from '../state/values.js';
 import { rowsOf } from './away.js';
@@ -15,6 +16,9 @@ import { path } from './transport.js';
 
 /** Operators that remove a key. Any other event without a value carries one too large for the feed. */
 const REMOVALS = new Set(['remove', 'clear', 'delete_instance', 'delete_character']);
+
+/** Operators that set a value; the server answers it only where we cannot know it. */
+const SETTING = new Set(['set', 'increment', 'append', 'pull', 'merge', 'patch']);
 
 export class Mirror {
     knownRevision = 0;
@@ -126,8 +130,11 @@ export class Mirror {
      * @param {Array<{operation: any, entry: Entry}>} operations
      * @param {{revision: number, results: any[]}} answer
      */
-    applyAnswer(operations, { revision, results }) {
-        const touched = results.some((result) => 'value' in result || result.added || result.removed || result.removedCount);
+    async applyAnswer(operations, { revision, results }) {
+        const touched = results.some((result, index) => SETTING.has(operations[index].operation.op)
+            || result.added || result.removed || result.removedCount);
+        // If nobody else wrote in between, the server has made the same value as we have.
+        const alone = revision === this.knownRevision + 1;
         if (touched) this.addOwnRevision(revision);
         /** @type {Change[]} */
         const changes = [];
@@ -142,8 +149,36 @@ export class Mirror {
                 this.#setLive(/** @type {Values} */ (row), key, result.value, changes);
             }
         });
+        for (const [index, { operation, entry }] of operations.entries()) {
+            const { row, key } = entry;
+            if (key === null || !SETTING.has(operation.op) || 'value' in results[index]) continue;
+            // Integers beyond 2^53 are what the server's answer makes of them.
+            if ((alone || overwrites(operation.op)) && !holdsBigInt(entry.after)) {
+                if (entry.after !== ABSENT) results[index].value = plainJson(entry.after);
+                continue;
+            }
+            // The write is done: if the value cannot be read now, the feed brings it.
+            const value = await this.#read(row.instanceId, key).catch(() => ABSENT);
+            if (value === ABSENT) continue;
+            results[index].value = plainJson(value);
+            this.#setLive(/** @type {Values} */ (row), key, value, changes);
+        }
         operations.forEach(({ entry }, index) => entry.resolve?.(results[index]));
         this.#emit('remote', changes);
+    }
+
+    /**
+     * Read the value of one key.
+     *
+     * @param {string|null} instanceId
+     * @param {string} key
+     * @returns {Promise<any>} a value or ABSENT
+     */
+    async #read(instanceId, key) {
+        const { session } = this;
+        const of = instanceId === null ? session.base : path('instances', instanceId);
+        const { body } = await session.owner.transport.request('GET', `${of}/data${path(key)}`);
+        return Object.hasOwn(body, key) ? body[key] : ABSENT;
     }
 
     /**
@@ -211,11 +246,7 @@ export class Mirror {
         const row = session.rows.get(instanceId);
         if (!row) return;
         let after = 'after' in change ? change.after : ABSENT;
-        if (after === ABSENT && !REMOVALS.has(op)) {
-            const of = instanceId === null ? session.base : path('instances', instanceId);
-            const { body } = await session.owner.transport.request('GET', `${of}/data${path(key)}`);
-            after = Object.hasOwn(body, key) ? body[key] : ABSENT;
-        }
+        if (after === ABSENT && !REMOVALS.has(op)) after = await this.#read(instanceId, key);
         const ours = this.#written.get(`${instanceId ?? ''}\n${key}`);
         const later = ours !== undefined && ours.revision > revision;
         // An operation that adds to their value is no conflict: its answer contained both.

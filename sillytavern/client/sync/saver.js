@@ -192,7 +192,7 @@ export class Saver {
                 for (const entry of entries) entry.done = true;
                 if (operations.some(({ operation }) => operation.anchor)) this.session.story.noteWrite();
                 hidden ||= answer.headers.get('x-live') === 'false';
-                this.session.mirror.applyAnswer(operations, answer.body);
+                await this.session.mirror.applyAnswer(operations, answer.body);
                 results.push(...answer.body.results);
             } catch (error) {
                 for (const entry of entries) entry.done = true;

@@ -16,7 +16,7 @@ def test_a_patch_that_changes_nothing_answers_the_present_values_without_its_pla
     client.post("/instances", json={"id": "sword", "characterId": "arthur", "chatId": "tale"})
     values = "/instances/sword/data"
     client.post(values, json={"key": "edge", "value": 13}, headers={"x-message-id": "m1"})
-    other = {"x-message-id": "m1", "x-swipe-id": "1"}
+    other = {"x-message-id": "m1", "x-swipe-id": "1", "prefer": "return=representation"}
 
     merged = client.patch(values, content="{}", headers={**other, **MERGE_PATCH})
     patched = client.patch(values, content="[]", headers={**other, **JSON_PATCH})

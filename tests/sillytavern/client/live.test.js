@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { ABSENT, applied, copyJson, operationsFor, plainJson } from '../../../sillytavern/client/state/json.js';
+import { ABSENT, applied, copyJson, operationsFor, patchFor, plainJson } from '../../../sillytavern/client/state/json.js';
 import { Live } from '../../../sillytavern/client/state/live.js';
 
 /** @param {Record<string, any>} data */
@@ -153,5 +153,59 @@ test('a change of a key becomes the smallest operation', () => {
         if (said.length === 0) continue;
         const made = said.reduce((value, operation) => applied(value, operation), before);
         assert.deepEqual(made === ABSENT ? ABSENT : plainJson(made), after);
+    }
+});
+
+test('a small change inside a large value is a patch of what changed', () => {
+    const items = Array.from({ length: 200 }, (_, index) => ({ name: `item ${index}`, 'a/b~c': index, tags: [1, 2] }));
+    /** @type {Array<[(list: any[]) => void, any]>} */
+    const cases = [
+        [(list) => { list[3].name = 'rope'; }, [{ op: 'replace', path: '/3/name', value: 'rope' }]],
+        [(list) => { list[3]['a/b~c'] = null; }, [{ op: 'replace', path: '/3/a~1b~0c', value: null }]],
+        [(list) => { list.splice(7, 1); }, [{ op: 'remove', path: '/7' }]],
+        [(list) => { list.splice(7, 0, 'new'); }, [{ op: 'add', path: '/7', value: 'new' }]],
+        [(list) => { delete list[0].tags; list[9].tags.push(3); }, [{ op: 'remove', path: '/0/tags' }, { op: 'add', path: '/9/tags/2', value: 3 }]],
+    ];
+    for (const [change, expected] of cases) {
+        for (const inside of [(/** @type {any} */ list) => list, (/** @type {any} */ list) => ({ list, other: null })]) {
+            const [before, after] = [copyJson(inside(items)), copyJson(inside(items))];
+            change(after.list ?? after);
+            const prefix = after.list ? '/list' : '';
+
+            const said = operationsFor('k', before, after, false);
+
+            const value = expected.map((/** @type {any} */ one) => ({ ...one, path: prefix + one.path }));
+            assert.deepEqual(JSON.parse(JSON.stringify(said)), [{ op: 'patch', key: 'k', value }]);
+            assert.deepEqual(plainJson(applied(before, said[0])), plainJson(after));
+        }
+    }
+    // If most of it changed, the whole is sent.
+    const other = items.map(({ name }) => `other ${name}`);
+    assert.equal(operationsFor('k', copyJson(items), copyJson(other), false)[0].op, 'set');
+    // A field beside a long list is merged.
+    const [before, after] = [{ list: items, hp: 1 }, { list: items, hp: 2 }];
+    assert.deepEqual(JSON.parse(JSON.stringify(operationsFor('k', before, after, false))), [{ op: 'merge', key: 'k', value: { hp: 2 } }]);
+});
+
+test('a patch leads from any value to any other', () => {
+    let seed = 7;
+    const random = (/** @type {number} */ below) => {
+        seed = (seed * 48271) % 2147483647;
+        return seed % below;
+    };
+    /** @returns {any} */
+    const value = (depth = 0) => {
+        const kind = random(depth < 3 ? 5 : 3);
+        if (kind === 3) return Array.from({ length: random(5) }, () => value(depth + 1));
+        if (kind === 4) return Object.fromEntries(Array.from({ length: random(4) }, () => [['a', 'b', '~', '/', ''][random(5)], value(depth + 1)]));
+        return [null, random(3), 'x'][kind];
+    };
+    for (let round = 0; round < 3000; round++) {
+        const [before, after] = [value(), value()];
+        const made = applied(copyJson(before), { op: 'patch', value: patchFor(before, after) });
+        assert.deepEqual(plainJson(made), after);
+    }
+    for (const [before, path] of [[ABSENT, '/a'], [1, '/a'], [[], '/1'], [{}, '/a/b']]) {
+        assert.throws(() => applied(before, { op: 'patch', value: [{ op: 'add', path, value: 1 }] }), { code: 'patch_failed' });
     }
 });

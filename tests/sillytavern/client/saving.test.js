@@ -165,6 +165,31 @@ test('every operation has its effect at once and its result from the server', as
     assert.deepEqual(chat.snapshot().data, {});
 });
 
+test('a change inside a large value is sent as a patch, and the answer holds no value', async (t) => {
+    const { server, vt, extensionId } = await begin(t, { state: { quests: Array.from({ length: 300 }, (_, index) => ({ name: `quest ${index}`, done: false })) } });
+    const { requests } = watched(t);
+
+    vt.chat.state.quests[7].done = true;
+    vt.chat.state.quests.splice(9, 1);
+    await vt.chat.saved;
+
+    const [{ body }] = requests.filter(({ path }) => path.endsWith('/batch'));
+    assert.deepEqual(body.operations.map(({ op, key }) => [op, key]), [['patch', 'quests']]);
+    assert.ok(JSON.stringify(body).length < 500);
+    const { quests } = await server.ask(extensionId, `/chats/${vt.chat.id}/data`);
+    assert.deepEqual(quests, vt.chat.snapshot().data.quests);
+    assert.equal(quests.length, 299);
+});
+
+test('an operation that met the value of another client has the value of both', async (t) => {
+    const { server, vt, extensionId } = await begin(t, { state: { bag: ['rope'] }, options: { feed: false } });
+    await server.ask(extensionId, `/chats/${vt.chat.id}/batch`, { method: 'POST', body: { operations: [{ op: 'append', key: 'bag', value: 'lamp' }] } });
+
+    assert.deepEqual(await vt.chat.append('bag', 'map'), { value: ['rope', 'lamp', 'map'] });
+
+    assert.deepEqual(vt.chat.snapshot().data, { bag: ['rope', 'lamp', 'map'] });
+});
+
 test('more operations than a request may hold are sent in several requests', async (t) => {
     const { server, vt, extensionId } = await begin(t);
     for (let index = 0; index < 2500; index++) vt.chat.state[`key-${index}`] = index;
