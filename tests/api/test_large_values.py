@@ -24,6 +24,7 @@ from tests.support.answers import (
     set_value,
     values_of,
 )
+from tests.support.databases import log_of
 from valuetracker.store.rows.entries import LARGEST_SHOWN
 from valuetracker.store.tx.apply_values import LARGE_CHARACTERS, LONGEST_WITHOUT_WHOLE
 
@@ -96,6 +97,10 @@ def test_a_hundred_small_changes_of_a_large_value_take_little_room(
 
     assert size_of(tmp_path) - before <= 2 * MEBIBYTE
     recount(tmp_path / "demo.db")
+    # The value is held again in time, so that reading the past stays cheap.
+    held = [logged.after is not None for logged in log_of(tmp_path / "demo.db")][-100:]
+    runs = [len(list(run)) for whole, run in itertools.groupby(held) if not whole]
+    assert (max(runs), sum(held)) == (LONGEST_WITHOUT_WHOLE, 100 // (LONGEST_WITHOUT_WHOLE + 1))
     assert past[1] == present
     assert [past[0].count(TEXT), past[1].count(TEXT)] == [50, 100]
 

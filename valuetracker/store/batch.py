@@ -195,7 +195,8 @@ class _Batch:
         before: Any = ABSENT if current is None else orjson.loads(current)
         value = orjson.loads(operand)
         after = canonical(apply_operator(operation.op, before, value))
-        # Each result is kept in the log: many small operations on one large value add up.
+        # Each result is kept until the batch is written: many small operations on one large value
+        # add up.
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
             raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
