@@ -51,7 +51,7 @@ from valuetracker.http.request_parsing import (
 )
 from valuetracker.http.router import Match, Router
 from valuetracker.names import DEFAULT_USER
-from valuetracker.runtime.answer_cache import AnswerCache, exact
+from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.extension import Read
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.jobs import Written
@@ -229,7 +229,6 @@ class Dispatcher:
             and named == (read.extension.id.encode() if endpoint.extension == "header" else b"")
         ):
             key = (call.caller.scope, named, request.target)
-            reply.body = exact(body)
             self.cache.keep(key, reply, read.extension, read.tags, read.shows, read.is_list)
         return if_modified(reply, headers)
 

@@ -192,7 +192,7 @@ def parse_path(match: Match) -> dict[str, str]:
 
 def parse_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
     texts: dict[str, str] = {}
-    for pair in query.split(b"&"):
+    for pair in query.split(b"&") if query else ():
         if pair:
             raw_name, _, raw_value = pair.replace(b"+", b" ").partition(b"=")
             name, value = decode(raw_name), decode(raw_value)

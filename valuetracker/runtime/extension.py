@@ -17,21 +17,25 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from valuetracker.eager import in_task
 from valuetracker.engine import MOST_ROWS, Database, NotVerifiedYet, TooLong, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
-from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.head import Head, load_head
+from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.tags import EVERYTHING, Tag
+from valuetracker.store.rows.tags import ALL_INSTANCES, EVERYTHING, Tag
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written, job_after_rollback
 
 T = TypeVar("T")
-P = ParamSpec("P")
+
+# About how many bytes of rows the event loop keeps while nothing is committed.
+READ_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -74,6 +78,11 @@ class Extension:
         self._waiting: list[asyncio.Future[None]] = []
         self._unused = asyncio.Event()
         self.feed = Feed(self, capacity)
+        # What the event loop has read itself in its present transaction, and numbers of
+        # instances, which stay the same.
+        self._rows = RowCache()
+        self._rows_from: Transaction | None = None
+        self._numbers: dict[str, int] = {}
 
     def apply_commit(self, commit: Commit | None) -> None:
         """
@@ -89,6 +98,8 @@ class Extension:
             self.revision = commit.revision
             self.etag = etag_of(commit.tag)
             self._commits += 1
+            if commit.tags is None or ALL_INSTANCES in commit.tags:
+                self._numbers.clear()
             self._committed(self, commit)
             self.feed.add_commit(commit)
         waiting, self._waiting = self._waiting, []
@@ -98,32 +109,18 @@ class Extension:
 
     async def read(
         self,
-        verb: Callable[Concatenate[Snapshot, P], Coroutine[Any, Any, T]],
-        *arguments: P.args,
-        **named: P.kwargs,
+        verb: Callable[..., Coroutine[Any, Any, T]],
+        *arguments: Any,
     ) -> Read[T]:
         """Run a reading verb on a snapshot; the caller has acquired the extension."""
-
-        async def job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
-            snapshot = await Snapshot.take(transaction)
-            try:
-                return await verb(snapshot, *arguments, **named), snapshot
-            except ValueTrackerError as refusal:
-                # "Not found" was true at a revision, as any other answer was.
-                return refusal, snapshot
-
-        async def quick_job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
-            snapshot = await Snapshot.take(transaction)
-            snapshot.most_rows = MOST_ROWS
-            return await verb(snapshot, *arguments, **named), snapshot
-
         commits = self._commits
         found: tuple[T | ValueTrackerError, Snapshot] | None = None
         if hasattr(verb, "is_quick"):
             # A refusal takes the usual way.
             with contextlib.suppress(TooLong, NotVerifiedYet, ValueTrackerError):
-                found = self.database.read_at_once(quick_job)
+                found = self.database.read_at_once(partial(self._read_quickly, verb, arguments))
         if found is None:
+            job = partial(_read, verb, arguments)
             await in_task()
             try:
                 found = await self.database.read(job)
@@ -154,6 +151,22 @@ class Extension:
             snapshot.shows,
             snapshot.is_list,
         )
+
+    async def _read_quickly(
+        self,
+        verb: Callable[..., Coroutine[Any, Any, T]],
+        arguments: tuple[Any, ...],
+        transaction: Transaction,
+    ) -> tuple[T, Snapshot]:
+        """Run a reading verb on the event loop, with the rows that others have read there."""
+        rows = self._rows
+        if rows.head is None or self._rows_from is not transaction or rows.weight > READ_BYTES:
+            self._rows = rows = RowCache()
+            rows.head = await load_head(transaction)
+            self._rows_from = transaction
+        snapshot = Snapshot(transaction, rows.head, rows, self._numbers)
+        snapshot.most_rows = MOST_ROWS
+        return await verb(snapshot, *arguments), snapshot
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
         """Return the result of a reading verb, for a caller that has not acquired the extension."""
@@ -214,6 +227,19 @@ class Extension:
         while self.users:
             self._unused.clear()
             await self._unused.wait()
+
+
+async def _read(
+    verb: Callable[..., Coroutine[Any, Any, T]],
+    arguments: tuple[Any, ...],
+    transaction: Transaction,
+) -> tuple[T | ValueTrackerError, Snapshot]:
+    snapshot = await Snapshot.take(transaction)
+    try:
+        return await verb(snapshot, *arguments), snapshot
+    except ValueTrackerError as refusal:
+        # "Not found" was true at a revision, as any other answer was.
+        return refusal, snapshot
 
 
 def etag_of(tag: int | str) -> bytes:

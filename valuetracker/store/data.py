@@ -16,6 +16,7 @@ from valuetracker.records import Removed, Success, SuccessMessage, Values, Value
 from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
+from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import HolderRow, values_record
 from valuetracker.store.rows.reader import MANY
 from valuetracker.store.rows.snapshot import Snapshot, quick
@@ -38,17 +39,19 @@ from valuetracker.values import canonical
 
 @quick
 async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> Values:
-    holder = await tx.find_addressed(address)
     if at is not None:
-        tx.reads(MANY)
-        moment = await find_moment(tx, at)
-        tx.etag = moment.revision
-        return former_values_record(await values_at(tx, holder, moment)) if holder else {}
+        return former_values_record(await _values_at(tx, address, at))
     if address.space == "instance":
         tx.depends_on(holder_tag(*address))
-        tx.etag = holder.revision if holder is not None else 0
+        tx.etag = 0
         tx.shows = ""
-    if holder is None or holder.deleted:
+        number = await tx.find_number(address.id)
+        if number is None:
+            return {}
+        tx.etag, rows = await tx.read_values(number)
+        return values_record(rows)
+    holder = await tx.find_addressed(address)
+    if holder is None:
         return {}
     tx.reads(holder.keys)
     return values_record(await tx.list_values(holder))
@@ -56,24 +59,31 @@ async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> V
 
 @quick
 async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = None) -> Values:
-    holder = await tx.find_addressed(address)
     if at is not None:
-        tx.reads(MANY)
-        moment = await find_moment(tx, at)
-        tx.etag = moment.revision
-        values = await values_at(tx, holder, moment) if holder is not None else []
+        values = await _values_at(tx, address, at)
         return former_values_record([value for value in values if value.key == key])
     if address.space == "instance":
         tx.depends_on(value_tag(*address, key))
         tx.shows = key
+        number = await tx.find_number(address.id)
+    else:
+        holder = await tx.find_addressed(address)
+        number = holder.number if holder is not None else None
     tx.etag = 0
-    if holder is None:
-        return {}
-    row = await tx.find_value(holder, key)
+    row = await tx.read_value(number, key) if number is not None else None
     if row is None:
         return {}
     tx.etag = row.revision
     return values_record([row])
+
+
+async def _values_at(tx: Snapshot, address: Address, at: At) -> list[LoggedChange]:
+    """Return the values of a holder at a moment, which the ETag is then of."""
+    tx.reads(MANY)
+    holder = await tx.find_addressed(address)
+    moment = await find_moment(tx, at)
+    tx.etag = moment.revision
+    return await values_at(tx, holder, moment) if holder is not None else []
 
 
 # Setting

@@ -60,10 +60,8 @@ class HolderRow(Row, table="instances"):
             raise DatabaseDamaged()
         account = DataRow(*columns[WIDTH:]).verify()
         holder.last_entry = account.entry
-        if account.value is None:
-            raise DatabaseDamaged()
-        holder.revision, holder.changes_since_keyframe, holder.keys, holder.digest = map(
-            int, account.value.split()
+        holder.revision, holder.changes_since_keyframe, holder.keys, holder.digest = account_of(
+            account
         )
         return holder
 
@@ -143,6 +141,14 @@ class DataRow(Row, table="data"):
         return self.content ^ history_sum(
             self.ordinal, self.entry, self.dormant_entry, self.anchored
         )
+
+
+def account_of(row: DataRow) -> tuple[int, int, int, int]:
+    """Return the numbers of an account, in the order in which `HolderRow.account` writes them."""
+    if row.value is None:
+        raise DatabaseDamaged()
+    revision, changes_since_keyframe, keys, digest = map(int, row.value.split())
+    return revision, changes_since_keyframe, keys, digest
 
 
 def content_sum(holder: int, key: str, value: str | None) -> int:
@@ -226,6 +232,7 @@ SELECT_VALUES_BY_PAIR = Statement(
 )
 # Also rows of removed keys; the caller sorts, because it may show none.
 SELECT_ROWS_OF_HOLDER = select(DataRow, "WHERE holder = :holder AND key <> ''")
+SELECT_WITH_ACCOUNT = select(DataRow, "WHERE holder = :holder LIMIT :count")
 SELECT_VALUES = select(
     DataRow, "WHERE holder = :holder AND key <> '' AND value IS NOT NULL ORDER BY ordinal"
 )

@@ -15,6 +15,9 @@ from valuetracker.store.rows.tags import Tag, chat_tag
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
+# How many numbers of instances are kept from one read to the next.
+KEPT_NUMBERS = 32_768
+
 
 def quick(verb: Verb) -> Verb:
     """Say that a verb reads few rows, or calls `reads` before it reads many."""
@@ -31,9 +34,17 @@ class Snapshot(RowReader):
     It says in `etag` at which revision what it read changed last; otherwise that is the head.
     """
 
-    def __init__(self, transaction: Transaction, head: Head) -> None:
-        super().__init__(transaction, RowCache())
+    def __init__(
+        self,
+        transaction: Transaction,
+        head: Head,
+        cache: RowCache | None = None,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(transaction, RowCache() if cache is None else cache)
         self.cache.head = self.head = head
+        # The numbers of instances by id, as far as they are known.
+        self._numbers = {} if numbers is None else numbers
         # The space and id of subjects of the log, by number.
         self.names: dict[int, tuple[str, str]] = {}
         self.tags: set[Tag] = set()
@@ -63,6 +74,18 @@ class Snapshot(RowReader):
         """Say that the answer can change without a revision: it has no ETag and is not kept."""
         self.etag = None
         self.keepable = False
+
+    async def find_number(self, instance_id: str) -> int | None:
+        """Return the number of an instance, also of a deleted one."""
+        number = self._numbers.get(instance_id)
+        if number is None:
+            holder = await self.find_any_instance(instance_id)
+            if holder is None:
+                return None
+            if len(self._numbers) >= KEPT_NUMBERS:
+                self._numbers.clear()
+            number = self._numbers[instance_id] = holder.number
+        return number
 
     async def find_addressed(self, address: Address) -> HolderRow | None:
         """Return the holder of an address, also a deleted one; the ETag is then of its end."""
