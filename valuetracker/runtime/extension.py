@@ -14,7 +14,6 @@ one:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,8 @@ from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written
 
 T = TypeVar("T")
 
+# Of an answer that does not say what it depends on.
+UNKNOWN_TAGS = frozenset({EVERYTHING})
 # About how many bytes of rows the event loop keeps while nothing is committed.
 READ_BYTES = 256 * 1024
 
@@ -116,9 +117,11 @@ class Extension:
         commits = self._commits
         found: tuple[T | ValueTrackerError, Snapshot] | None = None
         if hasattr(verb, "is_quick"):
-            # A refusal takes the usual way.
-            with contextlib.suppress(TooLong, NotVerifiedYet, ValueTrackerError):
+            try:
                 found = self.database.read_at_once(partial(self._read_quickly, verb, arguments))
+            except (TooLong, NotVerifiedYet, ValueTrackerError):
+                # A refusal takes the usual way.
+                found = None
         if found is None:
             job = partial(_read, verb, arguments)
             await in_task()
@@ -140,7 +143,7 @@ class Extension:
         if isinstance(result, ValueTrackerError):
             raise result
         keepable = snapshot.keepable and commits == self._commits and revision == self.revision
-        tags = frozenset(snapshot.tags or {EVERYTHING})
+        tags = frozenset(snapshot.tags) if snapshot.tags else UNKNOWN_TAGS
         return Read(
             self,
             result,

@@ -237,7 +237,13 @@ class RowReader:
     async def read_value(self, number: int, key: str) -> DataRow | None:
         """Return the row of a key of the holder with this number; it is not kept."""
         row = await self._transaction.fetch_one(holders.SELECT_VALUE, holder=number, key=key)
-        return DataRow(*row).verify_as(holder=number, key=key) if row is not None else None
+        if row is None:
+            return None
+        value = DataRow(*row)
+        # A damaged index finds other rows.
+        if value.holder != number or value.key != key:
+            raise DatabaseDamaged()
+        return value.verify()
 
     async def read_values(self, number: int) -> tuple[int, list[DataRow]]:
         """
