@@ -14,6 +14,11 @@ run: .cache/run
 test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
+# The tests start our program hundreds of times: keep what Python has compiled, wherever it is told
+# to keep nothing.
+test soak: export PYTHONDONTWRITEBYTECODE :=
+test soak: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+
 # Two workers, each with one file at a time, in the order of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 PORT = 55432
 # Without fsync a power cut loses data, but no way in which a test stops the server does.
@@ -96,6 +97,9 @@ class PostgresServer:
         name = f"test_{secrets.token_hex(6)}"
         self.execute(f"CREATE DATABASE {name}")
         return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        self.execute(f"DROP DATABASE {urlsplit(url).path.removeprefix('/')}")
 
     def url(self, database: str, user: str = USER) -> str:
         return f"postgresql://{user}@/{database}?host={self.directory}&port={PORT}"
