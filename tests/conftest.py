@@ -221,7 +221,7 @@ def database_for(engine_name: str, request: pytest.FixtureRequest) -> str:
 
 class SharedServers:
     """
-    One server for each engine and way to answer HTTP, lent to one test after another.
+    The servers of one engine, one for each way to answer HTTP, lent to one test after another.
 
     The more extensions it has, the longer a server takes to register one, on PostgreSQL most of
     all. So another server follows after some tests.
@@ -229,43 +229,53 @@ class SharedServers:
 
     TESTS = 150
 
-    def __init__(self, start: Callable[[str, str], AbstractContextManager[RunningServer]]) -> None:
+    def __init__(self, start: Callable[[str], AbstractContextManager[RunningServer]]) -> None:
         self._start = start
-        self._running: dict[tuple[str, str], RunningServer] = {}
-        self._stops: dict[tuple[str, str], ExitStack] = {}
-        self._lent: Counter[tuple[str, str]] = Counter()
+        self._running: dict[str, RunningServer] = {}
+        self._stops: dict[str, ExitStack] = {}
+        self._lent: Counter[str] = Counter()
 
-    def lend(self, engine_name: str, http: str) -> RunningServer:
-        way = engine_name, http
-        if self._lent[way] % self.TESTS == 0:
-            self._stop(way)
-            self._stops[way] = ExitStack()
-            self._running[way] = self._stops[way].enter_context(self._start(*way))
-        self._lent[way] += 1
-        return self._running[way]
+    def lend(self, http: str) -> RunningServer:
+        if self._lent[http] % self.TESTS == 0:
+            self._stop(http)
+            self._stops[http] = ExitStack()
+            self._running[http] = self._stops[http].enter_context(self._start(http))
+        self._lent[http] += 1
+        return self._running[http]
 
-    def _stop(self, way: tuple[str, str]) -> None:
-        if way in self._stops:
-            self._stops.pop(way).close()
+    def _stop(self, http: str) -> None:
+        if http in self._stops:
+            self._stops.pop(http).close()
 
     def stop(self) -> None:
-        for way in list(self._stops):
-            self._stop(way)
+        for http in list(self._stops):
+            self._stop(http)
 
 
 @pytest.fixture(scope="session")
-def shared_servers(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[SharedServers]:
+def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     @contextmanager
-    def start(engine_name: str, http: str) -> Iterator[RunningServer]:
+    def start(http: str) -> Iterator[RunningServer]:
         folder = tmp_path_factory.mktemp("shared")
-        url = database_for(engine_name, request)
-        with running_server(folder, http=http, database=url) as server:
+        with running_server(folder, http=http) as server:
             yield server
         shutil.rmtree(folder)
-        if url:
-            request.getfixturevalue("postgres").drop_database(url)
+
+    servers = SharedServers(start)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql_servers(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> Iterator[SharedServers]:
+    @contextmanager
+    def start(http: str) -> Iterator[RunningServer]:
+        url = postgres.create_database()
+        with running_server(tmp_path_factory.mktemp("shared"), http=http, database=url) as server:
+            yield server
+        postgres.drop_database(url)
 
     servers = SharedServers(start)
     yield servers
@@ -273,8 +283,9 @@ def shared_servers(
 
 
 @pytest.fixture
-def shared_server(shared_servers: SharedServers, engine_name: str, http: str) -> RunningServer:
-    return shared_servers.lend(engine_name, http)
+def shared_server(request: pytest.FixtureRequest, engine_name: str, http: str) -> RunningServer:
+    servers: SharedServers = request.getfixturevalue(f"{engine_name}_servers")
+    return servers.lend(http)
 
 
 @pytest.fixture
