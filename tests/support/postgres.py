@@ -78,7 +78,8 @@ class PostgresServer:
     def start(self, settings: str = QUICK) -> None:
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.directory} -c port={PORT} "
-            f"-c max_connections=100 {settings}"
+            # In the directory, because a server that is killed leaves its shared memory behind.
+            f"-c dynamic_shared_memory_type=mmap -c max_connections=100 {settings}"
         )
         self._control("start", "-o", options)
 
