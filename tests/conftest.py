@@ -46,7 +46,7 @@ STOPPING_SECONDS = 1
 
 # The file system in memory, and how many bytes must be free there and in memory to use it.
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30
+ROOM = 3 << 30
 
 
 def make_files_in_memory() -> None:
