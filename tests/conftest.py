@@ -55,6 +55,9 @@ def make_files_in_memory() -> None:
         return
     if min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < ROOM:
         return
+    # Some tests run programs that they have made.
+    if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return
     # The environment is for programs that the tests start.
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
