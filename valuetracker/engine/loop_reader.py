@@ -25,6 +25,9 @@ T = TypeVar("T")
 # If reads take the event loop longer than this, they leave it for a while.
 SLOW_SECONDS = 0.002
 SLOW_PAUSE_SECONDS = 1.0
+# A snapshot that is older is ended also if this process has committed nothing: a person may have
+# changed the file with a tool.
+SNAPSHOT_SECONDS = 0.25
 
 
 class LoopReader:
@@ -38,6 +41,7 @@ class LoopReader:
         self._transaction = transaction
         self._connection: sqlite3.Connection | None = None
         self._snapshot: SQLiteTransaction | None = None
+        self._begun = 0.0
         # About how long a read takes, and when the next one may begin.
         self._seconds = 0.0
         self._slow_until = 0.0
@@ -48,9 +52,11 @@ class LoopReader:
         if started < self._slow_until:
             return None
         try:
+            if started > self._begun + SNAPSHOT_SECONDS:
+                self.end_snapshot()
             if self._snapshot is None:
                 self._snapshot = self._begin()
-                started = time.monotonic()
+                self._begun = started = time.monotonic()
             return drive(job(self._snapshot))
         except (ValueTrackerError, TooLong, NotVerifiedYet):
             raise
