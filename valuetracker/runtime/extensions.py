@@ -56,8 +56,10 @@ class Extensions:
         self.engine = engine
         # How many requests of this user are in progress.
         self.calls = 0
+        self.capacity = capacity
+        # True as soon as all feeds are to end: then no reader opens a database again.
+        self.ending = False
         self._cache = cache
-        self._capacity = capacity
         self._open: dict[str, Extension] = {}
         self._locks = NamedLocks()
         self._registering = asyncio.Lock()
@@ -83,6 +85,7 @@ class Extensions:
         self._compacting = asyncio.get_running_loop().create_task(self._compact_hourly())
 
     async def stop(self) -> None:
+        self.ending = True
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.wait([self._compacting])
@@ -99,6 +102,7 @@ class Extensions:
 
     def end_feeds(self) -> None:
         """End all feeds, because the server is about to stop."""
+        self.ending = True
         for extension in self._open.values():
             extension.feed.end("closed")
 
@@ -108,7 +112,7 @@ class Extensions:
         """Return the extension if its database is open; the caller must `release` it."""
         extension = self._open.get(extension_id)
         if extension is not None:
-            self._capacity.mark_used(extension)
+            self.capacity.mark_used(extension)
             extension.acquire()
         return extension
 
@@ -132,9 +136,9 @@ class Extensions:
             self._open[extension_id] = extension
             if extension.database.verifying:
                 self._start(self._close_if_damaged(extension))
-            self._capacity.add_open(extension, partial(self._close_if_unused, extension))
+            self.capacity.add_open(extension, partial(self._close_if_unused, extension))
             self.acquire_open(extension_id)
-        self._capacity.evict_idle()
+        self.capacity.evict_idle()
         return extension
 
     def release(self, extension: Extension) -> None:
@@ -142,8 +146,8 @@ class Extensions:
         if extension.database.suspect and self._open.get(extension.id) is extension:
             logger.error("database suspected of damage", extra={"extension": extension.id})
             self._start(self._close(extension))
-        elif not extension.users and self._capacity.excess > 0:
-            self._capacity.evict_idle()
+        elif not extension.users and self.capacity.excess > 0:
+            self.capacity.evict_idle()
 
     async def _open_record(self, record: Record) -> Extension:
         try:
@@ -151,7 +155,7 @@ class Extensions:
         except DatabaseDamaged:
             await self._save(replace(record, stamp=None))
             raise
-        extension = Extension(record.id, database, head, self._committed, self._capacity)
+        extension = Extension(record.id, database, head, self._committed, self.capacity)
         database.on_commit = extension.apply_commit
         return extension
 
@@ -202,14 +206,14 @@ class Extensions:
     async def _close(self, extension: Extension, only_if_unused: bool = False) -> None:
         async with self._locks[extension.id]:
             if self._open.get(extension.id) is extension and not (
-                only_if_unused and extension.users
+                only_if_unused and not extension.is_idle
             ):
                 await self._close_locked(extension)
 
     async def _close_locked(self, extension: Extension, reason: str = "closed") -> None:
         """Close the database; the caller holds the lock, so nobody opens it meanwhile."""
         del self._open[extension.id]
-        self._capacity.remove_open(extension)
+        self.capacity.remove_open(extension)
         await extension.end(reason)
         head = await self._read_head(extension.database)
         await extension.database.close()

@@ -178,3 +178,15 @@ def _fits(text: str) -> bool:
 def event_bytes(event: FeedEvent) -> bytes:
     # orjson writes one line, and line breaks inside strings are escaped.
     return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))
+
+
+def event_of_many(event: bytes, extension_id: str, cursor: bytes) -> bytes:
+    """Return an event of one extension as readers of several get it: it says whose it is."""
+    _, _, rest = event.partition(b"\nevent: ")
+    name, _, fields = rest.partition(b"\ndata: {")
+    return b'id: %b\nevent: %b\ndata: {"extensionId":"%b",%b' % (
+        cursor,
+        name,
+        extension_id.encode(),
+        fields,
+    )
