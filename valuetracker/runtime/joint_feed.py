@@ -40,8 +40,8 @@ from valuetracker.store.feed_events import (
 
 T = TypeVar("T")
 
-# Events are sent in pieces of about this many bytes: no two readers share the bytes of a piece,
-# because its ids are those of one reader.
+# Events are sent in pieces of about this many bytes. A piece is a copy for one reader, because its
+# ids are those of that reader.
 PIECE_BYTES = 256 * 1024
 
 
@@ -134,7 +134,7 @@ class JointFeed:
     async def _events(self) -> AsyncGenerator[bytes, None]:
         """Yield Server-Sent Events until no extension is left or the reader closes."""
         loop = asyncio.get_running_loop()
-        yield BEGINNING + self._notices()
+        yield BEGINNING + self._reports()
         sent_at = loop.time()
         while True:
             self._wakeup.clear()
@@ -142,9 +142,21 @@ class JointFeed:
                 if each.following and each.feed and each.feed.is_far_behind(each.cursor):
                     yield OVERFLOW
                     return
-                piece = await self._next_piece(each) + self._notices()
+                events, last = await self._read(
+                    each, partial(Feed.next_events, since=each.cursor, wanted=each.wanted)
+                )
+                piece = bytearray()
+                for revision, event in events:
+                    each.cursor = revision
+                    piece += event_of_many(event, each.id, self._cursor.encode())
+                    if len(piece) > PIECE_BYTES:
+                        yield bytes(piece)
+                        piece.clear()
+                        sent_at = loop.time()
+                self._advance(each, last)
+                piece += self._reports()
                 if piece:
-                    yield piece
+                    yield bytes(piece)
                     sent_at = loop.time()
             if not self._followed or self._extensions.ending:
                 return
@@ -158,22 +170,6 @@ class JointFeed:
                     each.feed.served(self._wakeup)
             # No feed wakes a reader of databases that cannot be opened.
             await wait_for(self._wakeup, one_feed.HEARTBEAT_SECONDS)
-
-    async def _next_piece(self, each: Followed) -> bytes:
-        events, last = await self._read(
-            each, partial(Feed.next_events, since=each.cursor, wanted=each.wanted)
-        )
-        piece: list[bytes] = []
-        size = 0
-        for revision, event in events:
-            each.cursor = revision
-            piece.append(event_of_many(event, each.id, self._cursor.encode()))
-            size += len(event)
-            if size > PIECE_BYTES:
-                last = revision
-                break
-        self._advance(each, last)
-        return b"".join(piece)
 
     async def page(self, limit: int, wait: float) -> JointPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
@@ -228,8 +224,8 @@ class JointFeed:
         """The cursor of the reader: each extension that is followed, and how far it was read."""
         return ",".join(f"{each.id}:{each.cursor}" for each in self._followed)
 
-    def _notices(self) -> bytes:
-        """Return the events that tell the reader of extensions with a gap, or without an end."""
+    def _reports(self) -> bytes:
+        """Return the events about extensions that are gone, or whose log was compacted too far."""
         gone, self._gone = self._gone, []
         compacted, self._compacted = self._compacted, {}
         return b"".join(

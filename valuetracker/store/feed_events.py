@@ -180,13 +180,9 @@ def event_bytes(event: FeedEvent) -> bytes:
     return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))
 
 
-def event_of_many(event: bytes, extension_id: str, cursor: bytes) -> bytes:
+def event_of_many(event: bytes, extension_id: str, cursor: bytes | None) -> bytes:
     """Return an event of one extension as readers of several get it: it says whose it is."""
-    _, _, rest = event.partition(b"\nevent: ")
-    name, _, fields = rest.partition(b"\ndata: {")
-    return b'id: %b\nevent: %b\ndata: {"extensionId":"%b",%b' % (
-        cursor,
-        name,
-        extension_id.encode(),
-        fields,
-    )
+    lines, _, fields = event.partition(b"data: {")
+    name = lines[lines.index(b"event: ") :]
+    id = b"" if cursor is None else b"id: %b\n" % cursor
+    return b'%b%bdata: {"extensionId":"%b",%b' % (id, name, extension_id.encode(), fields)
