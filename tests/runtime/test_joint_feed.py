@@ -64,7 +64,9 @@ async def test_a_log_that_is_compacted_past_a_slow_reader_is_skipped(
     assert skipped == b'event: compacted\ndata: {"extensionId":"a","oldest":4}\n\n'
     assert other.startswith(b'id: a:5,b:1\nevent: change\ndata: {"extensionId":"b","revision":1,')
     assert later.startswith(b'id: a:6,b:1\nevent: change\ndata: {"extensionId":"a","revision":6,')
-    assert extensions.capacity.readers == 0
+    extension = await extensions.acquire("a")
+    assert not extension.feed.has_readers
+    extensions.release(extension)
 
 
 async def test_large_events_are_sent_in_pieces(

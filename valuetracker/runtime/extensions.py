@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,10 +57,10 @@ class Extensions:
         self.engine = engine
         # How many requests of this user are in progress.
         self.calls = 0
-        self.capacity = capacity
         # True as soon as all feeds are to end: then no reader opens a database again.
         self.ending = False
         self._cache = cache
+        self._capacity = capacity
         self._open: dict[str, Extension] = {}
         self._locks = NamedLocks()
         self._registering = asyncio.Lock()
@@ -106,13 +107,17 @@ class Extensions:
         for extension in self._open.values():
             extension.feed.end("closed")
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """Mark the current task as one that only waits: it is cancelled if its client goes."""
+        return self._capacity.waiting()
+
     # Using an extension
 
     def acquire_open(self, extension_id: str) -> Extension | None:
         """Return the extension if its database is open; the caller must `release` it."""
         extension = self._open.get(extension_id)
         if extension is not None:
-            self.capacity.mark_used(extension)
+            self._capacity.mark_used(extension)
             extension.acquire()
         return extension
 
@@ -136,9 +141,9 @@ class Extensions:
             self._open[extension_id] = extension
             if extension.database.verifying:
                 self._start(self._close_if_damaged(extension))
-            self.capacity.add_open(extension, partial(self._close_if_unused, extension))
+            self._capacity.add_open(extension, partial(self._close_if_unused, extension))
             self.acquire_open(extension_id)
-        self.capacity.evict_idle()
+        self._capacity.evict_idle()
         return extension
 
     def release(self, extension: Extension) -> None:
@@ -146,8 +151,8 @@ class Extensions:
         if extension.database.suspect and self._open.get(extension.id) is extension:
             logger.error("database suspected of damage", extra={"extension": extension.id})
             self._start(self._close(extension))
-        elif not extension.users and self.capacity.excess > 0:
-            self.capacity.evict_idle()
+        elif not extension.users and self._capacity.excess > 0:
+            self._capacity.evict_idle()
 
     async def _open_record(self, record: Record) -> Extension:
         try:
@@ -155,7 +160,7 @@ class Extensions:
         except DatabaseDamaged:
             await self._save(replace(record, stamp=None))
             raise
-        extension = Extension(record.id, database, head, self._committed, self.capacity)
+        extension = Extension(record.id, database, head, self._committed, self._capacity)
         database.on_commit = extension.apply_commit
         return extension
 
@@ -213,7 +218,7 @@ class Extensions:
     async def _close_locked(self, extension: Extension, reason: str = "closed") -> None:
         """Close the database; the caller holds the lock, so nobody opens it meanwhile."""
         del self._open[extension.id]
-        self.capacity.remove_open(extension)
+        self._capacity.remove_open(extension)
         await extension.end(reason)
         head = await self._read_head(extension.database)
         await extension.database.close()

@@ -48,11 +48,11 @@ REST_FACTOR = 14
 # For how many cursors the joined bytes of the next events are kept.
 JOINED_CURSORS = 64
 
+OVERFLOW = b"event: overflow\ndata: {}\n\n"
+GONE = b"event: gone\ndata: {}\n\n"
 # Tells a proxy that the answer has begun.
 BEGINNING = b": value tracker\n\n"
 HEARTBEAT = b": still here\n\n"
-OVERFLOW = b"event: overflow\ndata: {}\n\n"
-GONE = b"event: gone\ndata: {}\n\n"
 
 
 class Source(Protocol):

@@ -185,7 +185,7 @@ class JointFeed:
             left = end - loop.time()
             if left <= 0:
                 break
-            with self._extensions.capacity.waiting():
+            with self._extensions.waiting():
                 await wait_for(self._wakeup, min(left, one_feed.HEARTBEAT_SECONDS))
         return {
             "items": items,
