@@ -51,6 +51,7 @@ CODES = {
     "RepeatedMessage": (400, "repeated_message"),
     "InvalidAt": (400, "invalid_at"),
     "RevisionUnknown": (400, "revision_unknown"),
+    "CursorMismatch": (400, "cursor_mismatch"),
     "InvalidPatch": (400, "invalid_patch"),
     "InvalidOperation": (400, "invalid_operation"),
     "PathNotAllowed": (400, "path_not_allowed"),

@@ -6,7 +6,7 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── MalformedRequest, InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
-    │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
+    │   ├── InvalidAt, RevisionUnknown, CursorMismatch, InvalidPatch, InvalidOperation
     │   ├── PathNotAllowed, InvalidHost, InvalidUser
     │   └── NoDestination, NotSillyTavern
     ├── Unauthorized          401

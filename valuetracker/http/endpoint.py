@@ -22,9 +22,9 @@ Handler = Callable[[Call], Coroutine[Any, Any, Any]]
 
 PARAMETER = re.compile(r"\{([^}]*)\}")
 
-# Where the extension id comes from: the header; the path; either the header or the query; the
-# header if there is one; nowhere.
-ExtensionSource = Literal["header", "path", "either", "optional", "none"]
+# Where the extension id comes from: the header; the path; either the header or the query, which
+# may list several; the query, which lists several; the header if there is one; nowhere.
+ExtensionSource = Literal["header", "path", "either", "listed", "optional", "none"]
 
 # Who may call an endpoint (`gate` checks it):
 #   extension      whoever has the scope of the extension, or for a read that of reading others

@@ -175,6 +175,14 @@ def choose_extension_id(headers: HeaderMap, parameter: str | None) -> str:
     return check_extension_id(extension_id)
 
 
+def choose_listed(query: dict[str, Any]) -> tuple[str, ...]:
+    """Return the extensions that a query lists; none if it names one or none."""
+    listed: tuple[str, ...] = query.get("extensions", ())
+    if listed and "extensionId" in query:
+        raise InvalidQuery("The query names `extensionId` and `extensions`: send one of them.")
+    return listed
+
+
 # Path and query
 
 

@@ -82,8 +82,9 @@ class FeedChange(TypedDict):
 
 
 class FeedEvent(TypedDict):
-    """One revision: all changes of one request."""
+    """One revision: all changes of one request; a feed of several extensions says whose."""
 
+    extensionId: NotRequired[str]
     revision: int
     at: str
     actor: str
@@ -97,3 +98,18 @@ class FeedPage(TypedDict):
 
     items: list[FeedEvent]
     next: int
+
+
+class JointPage(TypedDict):
+    """
+    Revisions of several extensions, those of each in order; `next` is passed back as `since`.
+
+    `gone` names extensions that were deregistered; `next` no longer names them. `compacted` names
+    those whose revisions after `since` are no longer in the log: `next` continues with their
+    newest.
+    """
+
+    items: list[FeedEvent]
+    next: str
+    gone: list[str]
+    compacted: list[str]

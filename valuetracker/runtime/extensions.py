@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,6 +57,8 @@ class Extensions:
         self.engine = engine
         # How many requests of this user are in progress.
         self.calls = 0
+        # True as soon as all feeds are to end: then no reader opens a database again.
+        self.ending = False
         self._cache = cache
         self._capacity = capacity
         self._open: dict[str, Extension] = {}
@@ -83,6 +86,7 @@ class Extensions:
         self._compacting = asyncio.get_running_loop().create_task(self._compact_hourly())
 
     async def stop(self) -> None:
+        self.ending = True
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.wait([self._compacting])
@@ -99,8 +103,13 @@ class Extensions:
 
     def end_feeds(self) -> None:
         """End all feeds, because the server is about to stop."""
+        self.ending = True
         for extension in self._open.values():
             extension.feed.end("closed")
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Mark the current task as one that only waits: it is cancelled if its client goes."""
+        return self._capacity.waiting()
 
     # Using an extension
 
@@ -202,7 +211,7 @@ class Extensions:
     async def _close(self, extension: Extension, only_if_unused: bool = False) -> None:
         async with self._locks[extension.id]:
             if self._open.get(extension.id) is extension and not (
-                only_if_unused and extension.users
+                only_if_unused and not extension.is_idle
             ):
                 await self._close_locked(extension)
 

@@ -143,6 +143,14 @@ def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
     }
 
 
+def event_of_many(event: bytes, extension_id: str, cursor: bytes | None) -> bytes:
+    """Return an event of one extension as readers of several get it: it says whose it is."""
+    lines, _, fields = event.partition(b"data: {")
+    name = lines[lines.index(b"event: ") :]
+    id = b"" if cursor is None else b"id: %b\n" % cursor
+    return b'%b%bdata: {"extensionId":"%b",%b' % (id, name, extension_id.encode(), fields)
+
+
 def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
     record: FeedChange = {
         "instanceId": entry.id if entry.space == "instance" else None,
