@@ -14,10 +14,12 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 
 from valuetracker.api import ENDPOINTS, SECTIONS
+from valuetracker.bridge.lorebooks import renew_copy
 from valuetracker.engine import Engine
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
@@ -48,6 +50,7 @@ ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/?\Z")
 
 
 def create_engine(settings: Settings) -> Engine:
+    runners = partial(ledgers, partial(renew_copy, settings))
     if settings.database.startswith(("postgresql://", "postgres://")):
         try:
             from valuetracker.engine.postgres import PostgresEngine
@@ -57,14 +60,14 @@ def create_engine(settings: Settings) -> Engine:
             ) from None
         return PostgresEngine(
             settings.database,
-            ledgers,
+            runners,
             pool_size=settings.pool_size,
             timeout=settings.database_seconds,
         )
     if settings.database:
         raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
-    return SQLiteEngine(directory, ledgers, settings.readers, TABLES, REGISTRY_TABLES)
+    return SQLiteEngine(directory, runners, settings.readers, TABLES, REGISTRY_TABLES)
 
 
 def retention(settings: Settings) -> list[Keep]:

@@ -132,6 +132,7 @@ class CheckpointFailed(Conflict):
 
 
 class CheckpointInvalid(Conflict):
-    """The checkpoint does not agree with the log."""
+    """The checkpoint does not validate."""
 
     code = "checkpoint_invalid"
+    hint = "`details.errors` says why. Send `force: true` to use it nevertheless."

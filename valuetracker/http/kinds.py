@@ -26,8 +26,8 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.records import moment
-from valuetracker.store.chat_state import AsOf
 from valuetracker.store.history import Cursor
+from valuetracker.store.log.state_at import AsOf, ChatAt
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _parse_at(text: str) -> int | str:
         raise InvalidAt() from None
 
 
-def _parse_state_at(text: str) -> int | str | AsOf:
+def _parse_chat_at(text: str) -> ChatAt:
     kind, colon, message_id = text.partition(":")
     if kind == "message" and colon:
         return AsOf(CHAT_ID.parse(message_id))
@@ -204,7 +204,7 @@ def _parse_feed_cursor(text: str) -> int | dict[str, int]:
 
 REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
 AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse_at)
-STATE_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_state_at)
+CHAT_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_chat_at)
 LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
 LARGEST_PAGE = 1_000

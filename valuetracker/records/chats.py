@@ -15,7 +15,7 @@ class Chat(TypedDict):
 
     chatId: str
     parent: str | None
-    origin: Any
+    origin: Origin | None
     archived: bool
     createdAt: str
     updatedAt: str
@@ -35,7 +35,7 @@ class ChatState(TypedDict):
     chatId: str
     revision: int
     parent: str | None
-    origin: Any
+    origin: Origin | None
     data: Values
     instances: list[FullInstance]
     series: dict[str, SeriesSummary]
@@ -68,7 +68,7 @@ class OperationCounts(TypedDict):
 
 
 class ChangedValue(TypedDict):
-    """A value that a reconcile changed; `before` or `after` is absent where there was none."""
+    """A value that becomes another one; `before` or `after` is absent where there is none."""
 
     instanceId: str | None
     key: str
@@ -240,24 +240,67 @@ class Validation(TypedDict):
     warnings: list[str]
 
 
+class CheckpointState(TypedDict):
+    """Everything that a chat held at a checkpoint: each version, and the ids of each set."""
+
+    data: Values
+    instances: list[FullInstance]
+    series: dict[str, Series]
+    processed: dict[str, list[str]]
+
+
 class CheckpointRestored(TypedDict):
-    """The report, the revision of the restore, and the number of values it changed."""
+    """
+    The report of the validation, the revision of the restore, and the values it changed.
+
+    A dry run lists them.
+    """
 
     success: bool
     errors: list[str]
     warnings: list[str]
     revision: int
     changed: int
+    changes: NotRequired[list[ChangedValue]]
 
 
 class Branch(TypedDict):
-    """A new chat, its origin, and the new ids of its instances by the old ids."""
+    """
+    A new chat, its origin, and the new ids of its instances by the old ids.
+
+    If it is made from a checkpoint: also the errors and warnings of the validation.
+    """
 
     chatId: str
     parent: str
     parentRevision: int
     rows: RowCounts
     instances: dict[str, str]
+    errors: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+
+
+class OriginRecord(TypedDict):
+    """
+    The record of what a branch began with: the name of the checkpoint, or null.
+
+    `versions` has the current version of each series.
+    """
+
+    name: str | None
+    createdAt: str
+    versions: dict[str, int]
+    rows: RowCounts
+
+
+class Origin(TypedDict):
+    """Where a branch left its parent, and the record of what it began with."""
+
+    chatId: str
+    checkpoint: str | None
+    messageId: str | None
+    createdAt: str
+    record: OriginRecord
 
 
 class Relative(TypedDict):

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from valuetracker.records.chats import ChangedValue
+
 
 class Anchor(TypedDict):
     """The message and swipe that a change was made at."""
@@ -52,11 +54,12 @@ class Difference(TypedDict):
 
 
 class Restored(TypedDict):
-    """The revision of the restore, and the number of values it changed."""
+    """The revision of the restore, and the values it changed; a dry run lists them."""
 
     revision: int
     changed: int
     warnings: list[str]
+    changes: NotRequired[list[ChangedValue]]
 
 
 class Compaction(TypedDict):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists
 from valuetracker.records import Chat, ChatPage, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
+from valuetracker.store.checkpoint_making import record_beginning
 from valuetracker.store.log.lists import subject_list
 from valuetracker.store.operations import sweep
 from valuetracker.store.rows.chat_rows import count_operations
@@ -24,7 +22,7 @@ from valuetracker.store.rows.chats import (
     SessionRow,
 )
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.holders import HolderRow, changed_value, owner_record
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import PlaceName
 from valuetracker.store.rows.reader import RowReader
@@ -121,6 +119,8 @@ async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
         await tx.apply([ChangeChat(chat, "update_chat")])
     if opening.defaults:
         await _set_defaults(tx, chat, opening.defaults)
+    if found is None and chat.parent is not None:
+        await record_beginning(tx, chat)
     await sweep(tx, chat)
     session = SessionRow(secrets.token_urlsafe(18), chat.number, opening.client, tx.now)
     session.seal()
@@ -184,11 +184,12 @@ async def reconcile(
         "dormant": flips.dormant,
         "revived": flips.revived,
         "changed": [
-            _changed(value.holder, value.key, value.before, value.after) for value in flips.values
+            changed_value(value.holder, value.key, value.before, value.after)
+            for value in flips.values
         ],
         "conflicts": [
             {
-                **_owner(holder),
+                **owner_record(holder),
                 "key": shown_key(holder.space, conflict.source.change.key) or "",
                 "op": conflict.source.change.op,
                 "revision": conflict.source.entry.revision,
@@ -218,22 +219,6 @@ async def _compare_hashes(
         elif place.hash != text:
             stale.append(place.message_id)
     return stale
-
-
-def _owner(holder: HolderRow) -> dict[str, Any]:
-    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
-    if holder.space in ("series", "processed"):
-        record["space"] = holder.space
-    return record
-
-
-def _changed(holder: HolderRow, key: str, before: str | None, after: str | None) -> Any:
-    record = {**_owner(holder), "key": shown_key(holder.space, key)}
-    if before is not None:
-        record["before"] = orjson.Fragment(before)
-    if after is not None:
-        record["after"] = orjson.Fragment(after)
-    return record
 
 
 # Renaming

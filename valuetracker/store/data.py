@@ -15,13 +15,20 @@ from valuetracker.errors import DataKeyNotFound
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store.json_patch import patched
 from valuetracker.store.log.operators import merge
-from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
+from valuetracker.store.log.state_at import (
+    AsOf,
+    ChatAt,
+    find_moment,
+    former_values_record,
+    values_at,
+)
 from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import HolderRow, values_record
 from valuetracker.store.rows.reader import MANY
 from valuetracker.store.rows.snapshot import Snapshot, quick
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import holder_tag, value_tag
+from valuetracker.store.story.contents import values_of_space
 from valuetracker.store.story.visibility import is_removable, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.jobs import answering_unchanged, light, preloading
@@ -38,7 +45,7 @@ from valuetracker.values import canonical
 
 
 @quick
-async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> Values:
+async def list_values(tx: Snapshot, address: Address, at: ChatAt | None = None) -> Values:
     if at is not None:
         return former_values_record(await _values_at(tx, address, at))
     if address.space == "instance":
@@ -58,7 +65,7 @@ async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> V
 
 
 @quick
-async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = None) -> Values:
+async def find_value(tx: Snapshot, address: Address, key: str, at: ChatAt | None = None) -> Values:
     if at is not None:
         values = await _values_at(tx, address, at)
         return former_values_record([value for value in values if value.key == key])
@@ -77,10 +84,13 @@ async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = N
     return values_record([row])
 
 
-async def _values_at(tx: Snapshot, address: Address, at: At) -> list[LoggedChange]:
-    """Return the values of a holder at a moment, which the ETag is then of."""
+async def _values_at(tx: Snapshot, address: Address, at: ChatAt) -> list[LoggedChange]:
+    """Return the values of a holder in the past; the ETag is that of the moment."""
     tx.reads(MANY)
     holder = await tx.find_addressed(address)
+    if address.space != "instance":
+        return await values_of_space(tx, address, at)
+    assert not isinstance(at, AsOf), "an instance need not be in a chat"
     moment = await find_moment(tx, at)
     tx.etag = moment.revision
     return await values_at(tx, holder, moment) if holder is not None else []

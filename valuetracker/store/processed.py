@@ -17,10 +17,13 @@ from valuetracker.records import (
     Success,
     milliseconds,
 )
+from valuetracker.store.log.state_at import ChatAt
 from valuetracker.store.rows.claims import DELETE_CLAIM, INSERT_CLAIM, SELECT_CLAIM, ClaimRow
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import Address, item_key, split_key
+from valuetracker.store.rows.spaces import Address, item_key
+from valuetracker.store.story.contents import values_of_space
+from valuetracker.store.story.series import processed_sets
 from valuetracker.store.story.visibility import is_removable
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.ledger import Ledger
@@ -36,25 +39,36 @@ def _space(chat_id: str) -> Address:
     return Address("processed", chat_id)
 
 
-async def list_processed(tx: Snapshot, chat_id: str, name: str) -> ProcessedIds:
+async def list_processed(
+    tx: Snapshot, chat_id: str, name: str, at: ChatAt | None = None
+) -> ProcessedIds:
     holder = await tx.find_addressed(_space(chat_id))
+    keys: list[str] = []
+    if at is not None:
+        keys = await _former_keys(tx, chat_id, at)
+    elif holder is not None and not holder.deleted:
+        keys = [row.key for row in await tx.list_values(holder)]
     tx.etag = None
-    ids: list[str] = []
-    if holder is not None and not holder.deleted:
-        for row in await tx.list_values(holder):
-            owner, item = split_key(row.key)
-            if owner == name:
-                ids.append(item)
-    return {"ids": ids}
+    return {"ids": processed_sets(keys).get(name, [])}
 
 
-async def is_processed(tx: Snapshot, chat_id: str, name: str, id: str) -> IsProcessed:
+async def is_processed(
+    tx: Snapshot, chat_id: str, name: str, id: str, at: ChatAt | None = None
+) -> IsProcessed:
     holder = await tx.find_addressed(_space(chat_id))
+    if at is not None:
+        found = item_key(name, id) in await _former_keys(tx, chat_id, at)
+        tx.etag = None
+        return {"processed": found}
     tx.etag = None
     if holder is None or holder.deleted:
         return {"processed": False}
     row = await tx.find_value(holder, item_key(name, id))
     return {"processed": row is not None and row.value is not None}
+
+
+async def _former_keys(tx: Snapshot, chat_id: str, at: ChatAt) -> list[str]:
+    return [value.key for value in await values_of_space(tx, _space(chat_id), at)]
 
 
 async def claim(tx: Ledger, chat_id: str, name: str, ids: list[str], lease: int | None) -> Claimed:

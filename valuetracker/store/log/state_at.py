@@ -41,6 +41,17 @@ At = int | str
 
 
 @dataclass(slots=True, frozen=True)
+class AsOf:
+    """As of a message of the visible chain."""
+
+    message_id: str
+
+
+# A moment, or a message: where the past of a chat can be read.
+ChatAt = At | AsOf
+
+
+@dataclass(slots=True, frozen=True)
 class Moment:
     """A revision, and the highest number an entry up to it can have."""
 

@@ -17,6 +17,7 @@ from valuetracker.errors import (
 from valuetracker.records import OperationCounts, milliseconds
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
+    BEGINNING,
     DELETED,
     FAILED,
     SELECT_CHECKPOINT,
@@ -37,8 +38,8 @@ from valuetracker.store.rows.reader import RowReader
 async def list_checkpoint_rows(tx: RowReader, chat: ChatRow) -> list[CheckpointRow]:
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
     found = [CheckpointRow(*row).verify() for row in rows]
-    # The number of a deleted one stays.
-    return [row for row in found if row.status != DELETED]
+    # The number of a deleted one stays, and a branch has one that is no checkpoint for others.
+    return [row for row in found if row.status not in (DELETED, BEGINNING)]
 
 
 async def find_checkpoint_row(tx: RowReader, chat: ChatRow, name: str) -> CheckpointRow | None:

@@ -17,10 +17,11 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.records import Instance
+from valuetracker.records import ChangedValue, Instance
 from valuetracker.store.rows.numbers import revision_of
 from valuetracker.store.rows.pages import select_page
 from valuetracker.store.rows.row import Row, arrays, insert, names, select, select_numbered, update
+from valuetracker.store.rows.spaces import shown_key
 
 
 @dataclass(slots=True)
@@ -299,3 +300,24 @@ def adopted_row(row: DataRow) -> AdoptedRow:
     adopted = AdoptedRow(row.holder, row.key, row.value)
     adopted.seal()
     return adopted
+
+
+def owner_record(holder: HolderRow) -> dict[str, Any]:
+    """Return how answers name the holder of a value; a chat's own data has no name."""
+    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
+    if holder.space in ("series", "processed"):
+        record["space"] = holder.space
+    return record
+
+
+def changed_value(
+    holder: HolderRow, key: str, before: str | None, after: str | None
+) -> ChangedValue:
+    """Return a value that becomes another one, as the API answers it; None: absent."""
+    record: Any = {**owner_record(holder), "key": shown_key(holder.space, key)}
+    if before is not None:
+        record["before"] = orjson.Fragment(before)
+    if after is not None:
+        record["after"] = orjson.Fragment(after)
+    changed: ChangedValue = record
+    return changed

@@ -41,7 +41,7 @@ from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.tx.apply import Applier
 from valuetracker.store.tx.changes import AddSpace, Change, ChangeChat, UpdateQuietly
-from valuetracker.store.tx.context import NO_CONTEXT
+from valuetracker.store.tx.context import NO_CONTEXT, RenewLorebook
 from valuetracker.store.tx.idempotency import RememberedRequests
 from valuetracker.store.tx.jobs import Answer, Commit, NothingChanged, WriteJob, Written
 
@@ -51,8 +51,14 @@ class Ledger(RowReader):
 
     changes_rows = True
 
-    def __init__(self, transaction: Transaction, cache: RowCache) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        cache: RowCache,
+        renew_lorebook: RenewLorebook | None = None,
+    ) -> None:
         super().__init__(transaction, cache)
+        self.renew_lorebook = renew_lorebook
         self._requests = RememberedRequests(transaction)
         self._applier = Applier(self)
         touched = self._applier.touched
@@ -304,7 +310,7 @@ class Ledger(RowReader):
         self.invalidate_everything()
 
 
-def ledgers() -> Callable[[Transaction], Ledger]:
+def ledgers(renew_lorebook: RenewLorebook | None = None) -> Callable[[Transaction], Ledger]:
     """Return what makes the ledgers of one database: they share a cache."""
     cache = RowCache()
-    return lambda transaction: Ledger(transaction, cache)
+    return lambda transaction: Ledger(transaction, cache, renew_lorebook)
