@@ -90,6 +90,8 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     if head.adopted and head.adopted <= cutoff:
         await tx.execute(DELETE_ADOPTED)
     await tx.apply([UpdateHead(oldest=cutoff)])
+    # Kept answers about the folded past are no longer true.
+    tx.invalidate_everything()
     return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
 
