@@ -278,6 +278,7 @@ def _data_writes(owner: str) -> list[Write]:
         ("PUT", f"{owner}/data/remove", {"keys": ["hp"]}),
         ("PATCH", f"{owner}/data", {"hp": 1}),
         ("POST", f"{owner}/restore", {"revision": 1}),
+        ("POST", f"{owner}/data/hp/restore", {"revision": 1}),
     ]
 
 

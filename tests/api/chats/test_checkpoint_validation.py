@@ -81,7 +81,7 @@ def test_other_differences_are_warnings(chat: Chat) -> None:
 @pytest.mark.parametrize("series", [[], "recap", {"recap": "2"}, {"recap": True}, {"recap": [2]}])
 def test_a_malformed_version_is_refused(chat: Chat, series: Any) -> None:
     recapped(chat)
-    body = {"actual": {"series": series}}
+    body: dict[str, Any] = {"actual": {"series": series}}
     now = head(chat.client)
 
     answers = [
@@ -153,7 +153,8 @@ def test_warnings_block_nothing(chat: Chat) -> None:
 def test_only_a_checkpoint_is_compared_with_actual(chat: Chat) -> None:
     recapped(chat)
 
-    for point in ({}, {"revision": 1}):
+    points: list[dict[str, Any]] = [{}, {"revision": 1}]
+    for point in points:
         answer = post_branch(chat, more={"actual": {"series": {}}}, **point)
         assert refused(answer) == (400, "invalid_body", {})
     assert post_branch(chat, more={"actual": None, "force": True}).status_code == 201

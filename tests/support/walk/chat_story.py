@@ -137,6 +137,8 @@ NOTES = [
     Step("POST", SCENES, {"ids": []}, status=400),
     Step("GET", SCENES, title="m-3 is claimed and not confirmed, so it is not listed."),
     Step("GET", SCENES + "/{id}", title="m-1 has been processed."),
+    Step("GET", SERIES, query="?at=message:m-2"),
+    Step("GET", SCENES, query="?at=20"),
     Step("PUT", SCENES + "/{id}", title="The claim of m-3 is confirmed.", fill={"id": "m-3"}),
 ]
 
@@ -183,7 +185,12 @@ OPERATIONS = [
     Step(
         "POST",
         CHAT + "/checkpoints",
-        {"name": "duel", "meta": {"note": "before the duel"}, "expect": {"series": ["recap"]}},
+        {
+            "name": "duel",
+            "meta": {"note": "before the duel"},
+            "expect": {"series": ["recap"], "messageCount": 2},
+            "capture": [{"key": "hp", "instanceId": "seraphina-1"}],
+        },
         status=201,
         title="The player names this state, to come back to it.",
     ),
@@ -266,11 +273,23 @@ OPERATIONS = [
 CHECKPOINTS = [
     Step("GET", CHAT + "/checkpoints", title="The checkpoints of the chat."),
     Step("GET", CHECKPOINT, title="The checkpoint with the state it records."),
+    Step("GET", CHECKPOINT + "/state", title="All that the chat held at the checkpoint."),
     Step(
         "POST",
         CHECKPOINT + "/validate",
-        {"actual": {"messageCount": 2}},
-        title="The checkpoint agrees with the log.",
+        {"actual": {"messageCount": 3, "series": {"recap": 1}}},
+        title="The checkpoint agrees with the log; the chat has one message more than then.",
+    ),
+    Step("POST", CHECKPOINT + "/validate", {"actual": {"series": {"recap": 2}}}),
+    Step(
+        "POST",
+        CHAT + "/branches",
+        {
+            "chatId": "Seraphina - forced",
+            "from": {"checkpoint": "duel"},
+            "actual": {"series": {"recap": 2}},
+        },
+        status=409,
     ),
     Step(
         "POST",
@@ -281,6 +300,14 @@ CHECKPOINTS = [
     ),
     Step("POST", CHAT + "/branches", {"chatId": "Seraphina - what if"}, status=409),
     Step("GET", CHAT + "/lineage", title="The chat has one branch."),
+    Step(
+        "POST",
+        CHAT + "/validate",
+        {"actual": {"series": {"recap": None}}},
+        title="The branch began as it was recorded, but its author finds a recap missing.",
+        fill={"chat": "Seraphina - what if"},
+    ),
+    Step("POST", CHAT + "/validate"),
     Step("POST", DATA, {"key": "affinity", "value": 3}),
     Step("GET", CHECKPOINT + "/diff", title="The duel went badly: affinity fell to 3."),
     Step("POST", CHECKPOINT + "/restore", {"dryRun": True}),

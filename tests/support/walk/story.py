@@ -340,6 +340,24 @@ SILLYTAVERN = [
     Step("POST", "/session/reply", {"id": "{prompt}", "reply": None}, status=404),
 ]
 
+ONE_KEY = [
+    Step(
+        "POST",
+        DATA + "/{key}/restore",
+        {"revision": 6, "dryRun": True},
+        title="What would her hp become, if it were that of revision 6 again?",
+    ),
+    Step("POST", DATA + "/{key}/restore", {"revision": 6}),
+    Step("POST", DATA + "/{key}/restore", {"revision": 6}, status=404, fill={"key": "absent"}),
+    Step(
+        "POST",
+        "/chats/{chat}/data/{key}/restore",
+        {"revision": 18},
+        title="The affinity of the chat is that of revision 18 again.",
+        fill={"key": "affinity"},
+    ),
+]
+
 ENDING = [
     Step(
         "PUT",
@@ -398,5 +416,6 @@ WALK = [
     *OTHERS,
     *CHATS,
     *SILLYTAVERN,
+    *ONE_KEY,
     *ENDING,
 ]
