@@ -269,7 +269,8 @@ CREATE TABLE operations (
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one checkpoint: a name for a revision of a chat, or for a message at one, and a
--- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`.
+-- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`. A branch
+-- has one more, its `beginning`: the record it was made from.
 CREATE TABLE checkpoints (
     chat       INTEGER NOT NULL,
     name       TEXT NOT NULL,

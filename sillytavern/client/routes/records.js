@@ -9,6 +9,7 @@ import { path } from '../sync/transport.js';
 
 /** @typedef {import('../state/values.js').WriteOptions} WriteOptions */
 /** @typedef {import('../sync/session.js').Session} Session */
+/** @typedef {{at?: string|number}} Past a revision, a time, or `message:<id>` */
 
 /** Numbered versions of one thing. */
 export class Series {
@@ -36,22 +37,29 @@ export class Series {
         return this.#session.write('POST', this.#path, { ...meta, content }, options);
     }
 
-    /** @returns {Promise<{currentVersion: number|null, versions: any[]}>} */
-    list() {
-        return this.#session.read(this.#path);
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<{currentVersion: number|null, versions: any[]}>}
+     */
+    list({ at } = {}) {
+        return this.#session.read(this.#path, { at });
     }
 
-    /** @returns {Promise<any>} the current version, or null */
-    current() {
-        return orNull(this.#session.read(`${this.#path}/current`), 'version_not_found');
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<any>} the current version, or null
+     */
+    current({ at } = {}) {
+        return orNull(this.#session.read(`${this.#path}/current`, { at }), 'version_not_found');
     }
 
     /**
      * @param {number} version
+     * @param {Past} [past]
      * @returns {Promise<any>}
      */
-    get(version) {
-        return this.#session.read(this.#path + path(String(version)));
+    get(version, { at } = {}) {
+        return this.#session.read(this.#path + path(String(version)), { at });
     }
 
     /**
@@ -117,15 +125,19 @@ export class Processed {
 
     /**
      * @param {string} id
+     * @param {Past} [past]
      * @returns {Promise<boolean>}
      */
-    async has(id) {
-        return (await this.#session.read(this.#path + path(id))).processed;
+    async has(id, { at } = {}) {
+        return (await this.#session.read(this.#path + path(id), { at })).processed;
     }
 
-    /** @returns {Promise<string[]>} */
-    async list() {
-        return (await this.#session.read(this.#path)).ids;
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<string[]>}
+     */
+    async list({ at } = {}) {
+        return (await this.#session.read(this.#path, { at })).ids;
     }
 
     /**
