@@ -83,8 +83,18 @@ async def restore_value(
     moment = await find_moment(tx, revision)
     then = [value for value in await values_at(tx, holder, moment) if value.key == key]
     restoration = Restoration(tx, moment, dry_run=dry_run)
-    await restoration.restore_value(holder, row, then[0].after if then else None)
+    existed = await _existed(tx, holder, moment)
+    await restoration.restore_value(holder, row, then[0].after if then else None, existed)
     return await restoration.finish()
+
+
+async def _existed(tx: Ledger, holder: HolderRow, moment: Moment) -> bool:
+    """Return True if an instance, or the chat of a space, existed at a moment."""
+    if holder.space == "instance":
+        return await instance_at(tx, holder, moment) is not None
+    assert holder.chat is not None
+    shape = await shape_at(tx, await tx.get_chat(holder.chat), moment)
+    return shape is not None and shape.after is not None
 
 
 async def restore_character(
@@ -277,9 +287,16 @@ class Restoration:
         for key, former in then.items():
             await self._restore_value(known, rows[key], former.after, chat)
 
-    async def restore_value(self, holder: HolderRow, row: DataRow, value: str | None) -> None:
+    async def restore_value(
+        self, holder: HolderRow, row: DataRow, value: str | None, existed: bool
+    ) -> None:
         """Restore one key of a holder, which stays where it is."""
-        await self._restore_value(holder, row, value, holder.chat)
+        if existed:
+            await self._restore_value(holder, row, value, holder.chat)
+        elif self._is_other(row, None):
+            # A branch took over changes from before it existed, and none of them made this.
+            self._count(holder, row, None)
+            self._changes.append(ChangeValue(holder, row.key, None, "restore", "[]"))
 
     def _is_other(self, row: DataRow, value: str | None) -> bool:
         """

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.api.chats.points import branch_off, values_in
 from tests.api.chats.queue import Queue
 from tests.support.answers import done, head, outcome, refused
 from tests.support.chat import Chat, Values, restored
@@ -66,6 +67,31 @@ def test_before_its_holder_existed_the_key_was_absent(values: Values) -> None:
 
     assert outcome(post(values, "hp", 0)) == restored(3, 1)
     assert values.data() == {}
+
+
+def test_before_a_branch_existed_its_keys_were_absent(values: Values) -> None:
+    values.set("hp", 50)
+    values.set("hp", 45, "m1")
+    branch = values_in(values, branch_off(values.chat))
+
+    assert outcome(post(branch, "hp", 3)) == restored(5, 1)
+
+    # What the branch took over from its parent does not bring the key back.
+    branch.chat.reconcile()
+    branch.chat.reconcile("m1")
+    assert (branch.data(), values.data()) == ({}, {"hp": 45})
+
+
+def test_where_a_message_had_removed_it_the_key_follows_that_message(values: Values) -> None:
+    values.set("hp", 50)
+    done(values.send("DELETE", "/data/hp", message="m1"))
+    values.set("hp", 40)
+
+    assert outcome(post(values, "hp", 3)) == restored(5, 1)
+
+    assert values.data() == {}
+    values.chat.reconcile()
+    assert values.data() == {"hp": 50}
 
 
 def test_a_removed_key_comes_back(values: Values) -> None:
