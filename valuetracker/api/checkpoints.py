@@ -111,7 +111,7 @@ async def get_checkpoint_state(call: Call) -> Read[Any]:
 
 
 async def delete_checkpoint(call: Call) -> Written:
-    """Delete a checkpoint; the state that it names stays in the log."""
+    """Delete a checkpoint; its state stays in the log, and a lorebook copied with it stays, too."""
     return await call.write(
         checkpoints.delete_checkpoint, call.path["chat"], call.path["checkpoint"]
     )

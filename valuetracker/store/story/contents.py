@@ -206,11 +206,12 @@ def _series(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _version(value: Any) -> dict[str, Any]:
-    meta = orjson.loads(orjson.dumps(value))
+    text = orjson.dumps(value)
+    meta = orjson.loads(text)
     content = orjson.dumps(meta.pop("content"))
     record = {"version": meta.pop("version"), "createdAt": meta.pop("createdAt")}
     record["digest"] = digest_of(content)
-    if len(orjson.dumps(meta)) > META_BYTES:
+    if len(text) - len(content) > META_BYTES:
         return record
     # A field of the version that is called `digest`, too, gives way.
     return {**record, **{name: each for name, each in meta.items() if name not in record}}
