@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,9 @@ from hypothesis import settings as hypothesis_settings
 from starlette.applications import Starlette
 from uvicorn import server as uvicorn_server
 
+from tests.support.clock import SettableClock
 from tests.support.postgres import PostgresServer
-from valuetracker import create_app
+from valuetracker.app import create_app
 from valuetracker.http.server import Server, listen, url_of
 from valuetracker.settings import PREFIX, Settings
 
@@ -136,6 +137,7 @@ class RunningServer:
     data_dir: Path
     app: Starlette
     settings: Settings
+    clock: SettableClock = field(default_factory=SettableClock)
 
     def client(self, extension_id: str | None = None) -> httpx.Client:
         headers = {"x-extension-id": extension_id} if extension_id else {}
@@ -171,8 +173,9 @@ def stock_uvicorn(app: Starlette) -> uvicorn.Server:
 @contextmanager
 def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     """Run a server in a thread: `fast` is the built-in connection, `asgi` a stock uvicorn."""
+    clock: SettableClock = given.pop("clock", None) or SettableClock()
     settings = Settings(port=0, data_dir=data_dir, **{"http": Answering.http, **given})
-    app = create_app(settings)
+    app = create_app(settings, clock)
     listener = listen(settings.host, settings.port)
     server: uvicorn.Server = (
         Server(app, settings, listener) if settings.http == "fast" else stock_uvicorn(app)
@@ -182,7 +185,7 @@ def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     try:
         wait_for(lambda: server.started or not thread.is_alive())
         assert server.started, "the server did not start"
-        yield RunningServer(url_of(listener), data_dir, app, settings)
+        yield RunningServer(url_of(listener), data_dir, app, settings, clock)
     finally:
         server.should_exit = True
         thread.join(PATIENCE_SECONDS)

@@ -81,6 +81,7 @@ CODES = {
     "CheckpointNotFound": (404, "checkpoint_not_found"),
     "OperationExists": (409, "operation_exists"),
     "IllegalMove": (409, "illegal_move"),
+    "MessageHidden": (409, "message_hidden"),
     "StaleClaim": (409, "stale_claim"),
     "OperationsPending": (409, "operations_pending"),
     "CheckpointExists": (409, "checkpoint_exists"),

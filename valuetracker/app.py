@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 
 from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.bridge.lorebooks import renew_copy
+from valuetracker.clock import Clock
 from valuetracker.engine import Engine
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
@@ -40,6 +41,7 @@ from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
+from valuetracker.store.operations import cancel_dormant
 from valuetracker.store.tx.ledger import ledgers
 from valuetracker.store.verification import TABLES
 
@@ -49,8 +51,8 @@ REFRESH_SECONDS = 0.5
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/?\Z")
 
 
-def create_engine(settings: Settings) -> Engine:
-    runners = partial(ledgers, partial(renew_copy, settings))
+def create_engine(settings: Settings, clock: Clock | None = None) -> Engine:
+    runners = partial(ledgers, clock or Clock(), cancel_dormant, partial(renew_copy, settings))
     if settings.database.startswith(("postgresql://", "postgres://")):
         try:
             from valuetracker.engine.postgres import PostgresEngine
@@ -80,16 +82,17 @@ def retention(settings: Settings) -> list[Keep]:
     return kept
 
 
-def create_app(settings: Settings | None = None) -> Starlette:
+def create_app(settings: Settings | None = None, clock: Clock | None = None) -> Starlette:
     """Return the server as a Starlette application; `valuetracker.create_app` calls this."""
     if settings is None:
         settings = Settings.from_environment()
-    engine = create_engine(settings)
+    clock = clock or Clock()
+    engine = create_engine(settings, clock)
     tokens = TokenFile(settings.data_dir)
     gate = create_gate(settings, tokens)
     cache: AnswerCache[Reply] = AnswerCache(settings.cache_mb * MEGABYTE)
     capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
-    users = Users(engine, cache, capacity, retention(settings))
+    users = Users(engine, cache, capacity, retention(settings), clock)
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
     service = Service(settings, users, documents=documents)
     router = Router(ENDPOINTS)

@@ -50,6 +50,14 @@ async def list_events(call: Call) -> Stream:
     closes its stream. When the extension is deregistered, its readers get `event: gone`. If the
     request accepts `deflate`, as browsers do, the stream is compressed without delaying events.
 
+    Operations take no revision. Each change of a queue is one `event: operation` without an `id`,
+    with the JSON `{at, actor, chatId, op, operation}`. `op` is `add`, `update`, `remove`, `pause`
+    or `resume`; `operation` is the operation after it (null for the last two), without its `claim`
+    and without `data` above 8 KiB. These events come after the changes that were made before them.
+    They are not repeated: after a lost connection read the operations again. A lease that runs out
+    is no event, and a server tells only what it has done itself. A reader of an instance or of a
+    key gets none.
+
     `EventSource` cannot set headers, so the query may name the extension.
 
     With `extensions=a,b` it follows several, as `GET /cross-extension/events` does.

@@ -60,11 +60,12 @@ class SeriesSummary(TypedDict):
 
 
 class OperationCounts(TypedDict):
-    """The number of active operations of a chat, by status."""
+    """The number of active operations of a chat, by status; paused ones cannot be claimed."""
 
     pending: int
     inProgress: int
     retrying: int
+    paused: bool
 
 
 class ChangedValue(TypedDict):
@@ -167,7 +168,11 @@ class ProcessedIds(TypedDict):
 
 
 class Operation(TypedDict):
-    """A piece of work that waits or is in progress."""
+    """
+    A piece of work that waits or is in progress.
+
+    `leaseUntil` is the time of day at which the lease ends, if nobody sets the clock.
+    """
 
     id: str
     type: str
@@ -177,8 +182,47 @@ class Operation(TypedDict):
     priority: int
     claim: str | None
     leaseUntil: str | None
+    attempts: int
+    maxAttempts: int
+    retryAfterMs: int | None
+    dependsOn: list[str]
+    anchor: OperationAnchor | None
     createdAt: str
     updatedAt: str
+
+
+class OperationAnchor(TypedDict):
+    """The message and the swipe that an operation works on."""
+
+    messageId: str
+    swipe: str
+
+
+class AddedOperation(Operation):
+    """An operation that was asked for; `created` is false if it was there already."""
+
+    created: bool
+
+
+class OperationEvent(TypedDict):
+    """
+    A change of the queue of a chat: `op` is add, update, remove, pause or resume.
+
+    `operation` is the operation after it, or the one that was removed; it has no `claim`, and no
+    `data` above 8 KiB.
+    """
+
+    at: str
+    actor: str
+    chatId: str
+    op: str
+    operation: Any
+
+
+class Paused(TypedDict):
+    """`paused` is true while no operation of the chat can be claimed."""
+
+    paused: bool
 
 
 class Cleanup(TypedDict):

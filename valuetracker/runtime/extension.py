@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from valuetracker.clock import Clock
 from valuetracker.eager import in_task
 from valuetracker.engine import MOST_ROWS, Database, NotVerifiedYet, TooLong, Transaction
 from valuetracker.errors import ValueTrackerError
@@ -64,8 +65,10 @@ class Extension:
         head: Head,
         committed: Callable[[Extension, Commit], None],
         capacity: Capacity,
+        clock: Clock | None = None,
     ) -> None:
         self.id = id
+        self._clock = clock or Clock()
         self.database = database
         self.revision = head.revision
         # The ETag of lists.
@@ -123,7 +126,7 @@ class Extension:
                 # A refusal takes the usual way.
                 found = None
         if found is None:
-            job = partial(_read, verb, arguments)
+            job = partial(_read, verb, arguments, self._clock)
             await in_task()
             try:
                 found = await self.database.read(job)
@@ -167,7 +170,7 @@ class Extension:
             self._rows = rows = RowCache()
             rows.head = await load_head(transaction)
             self._rows_from = transaction
-        snapshot = Snapshot(transaction, rows.head, rows, self._numbers)
+        snapshot = Snapshot(transaction, rows.head, self._clock, rows, self._numbers)
         snapshot.most_rows = MOST_ROWS
         return await verb(snapshot, *arguments), snapshot
 
@@ -235,9 +238,10 @@ class Extension:
 async def _read(
     verb: Callable[..., Coroutine[Any, Any, T]],
     arguments: tuple[Any, ...],
+    clock: Clock,
     transaction: Transaction,
 ) -> tuple[T | ValueTrackerError, Snapshot]:
-    snapshot = await Snapshot.take(transaction)
+    snapshot = await Snapshot.take(transaction, clock)
     try:
         return await verb(snapshot, *arguments), snapshot
     except ValueTrackerError as refusal:

@@ -5,6 +5,9 @@ Readers pull: each has a cursor, a revision, and takes the events after it from 
 commits in memory, or else from the log. So a reader needs no queue, and a reader that
 reconnects continues at its cursor. A commit only wakes the readers. The more readers there
 are, the less often they are woken, because requests that write need the event loop too.
+
+Operations take no revision. Their events have no `id`, so they move no cursor, and a reader that
+is away or slow misses them.
 """
 
 from __future__ import annotations
@@ -27,9 +30,10 @@ from valuetracker.store.feed_events import (
     event_record,
     joined_events,
     list_revisions,
+    notice_bytes,
     wanted_events,
 )
-from valuetracker.store.tx.jobs import Commit
+from valuetracker.store.tx.jobs import Commit, Notice
 
 HEARTBEAT_SECONDS = 15.0
 # How many revisions are read from the log at once, and how many bytes of the latest events
@@ -47,6 +51,9 @@ REST_FACTOR = 14
 
 # For how many cursors the joined bytes of the next events are kept.
 JOINED_CURSORS = 64
+
+# How many events without a revision are kept for readers that have not read them yet.
+MOST_NOTICES = 1000
 
 OVERFLOW = b"event: overflow\ndata: {}\n\n"
 GONE = b"event: gone\ndata: {}\n\n"
@@ -71,6 +78,9 @@ class Feed:
         self._capacity = capacity
         self._recent: deque[tuple[Revision, bytes]] = deque()
         self._recent_bytes = 0
+        # The latest events that have no revision, and how many there have been.
+        self._notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
+        self.notice_count = 0
         # The next bytes for a cursor, joined once for all readers that stand there.
         self._joined: dict[int, tuple[bytes, int]] = {}
         # Each reader is known by the event that wakes it.
@@ -99,6 +109,8 @@ class Feed:
         """Take up the events of a commit, and wake the readers soon."""
         if not self._readers:
             return
+        self._notices.extend(commit.notices)
+        self.notice_count += len(commit.notices)
         revisions = by_revision(commit.entries)
         if self._recent and (
             not revisions or revisions[0].revision != self._recent[-1][0].revision + 1
@@ -162,6 +174,7 @@ class Feed:
             self._beating = None
             self._recent.clear()
             self._joined.clear()
+            self._notices.clear()
             self._recent_bytes = 0
 
     def served(self, wakeup: asyncio.Event) -> None:
@@ -185,6 +198,7 @@ class Feed:
     ) -> AsyncGenerator[bytes, None]:
         """Yield Server-Sent Events from `since` on, until the feed ends or the reader closes."""
         loop = asyncio.get_running_loop()
+        noticed = self.notice_count
         yield BEGINNING
         sent_at = loop.time()
         following = False
@@ -206,6 +220,11 @@ class Feed:
                 sent_at = loop.time()
             if since < self._source.revision:
                 continue
+            # After all changes, so that what an operation has done is known before its end.
+            notices, noticed = self.notices_after(noticed, wanted)
+            if notices:
+                yield notices
+                sent_at = loop.time()
             following = True
             if self.ended == "gone":
                 yield GONE
@@ -213,6 +232,14 @@ class Feed:
                 return
             self.served(wakeup)
             await wakeup.wait()
+
+    def notices_after(
+        self, count: int, wanted: Filter, extension_id: str | None = None
+    ) -> tuple[bytes, int]:
+        """Return the events without a revision after the first so many; some may be lost."""
+        new = min(self.notice_count - count, len(self._notices))
+        found = list(self._notices)[-new:] if new else []
+        return notice_bytes(found, wanted, extension_id), self.notice_count
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""

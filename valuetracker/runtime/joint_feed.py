@@ -57,6 +57,8 @@ class Followed:
     retry_at: float = 0.0
     # True once the reader has been up to date.
     following: bool = False
+    # How many events without a revision there were when it was last read.
+    noticed: int = 0
 
     @property
     def is_behind(self) -> bool:
@@ -162,6 +164,10 @@ class JointFeed:
                 return
             if self._is_behind:
                 continue
+            notices = b"".join(map(self._notices, self._followed))
+            if notices:
+                yield notices
+                sent_at = loop.time()
             if loop.time() - sent_at >= one_feed.HEARTBEAT_SECONDS * 0.9:
                 yield HEARTBEAT
                 sent_at = loop.time()
@@ -170,6 +176,13 @@ class JointFeed:
                     each.feed.served(self._wakeup)
             # No feed wakes a reader of databases that cannot be opened.
             await wait_for(self._wakeup, one_feed.HEARTBEAT_SECONDS)
+
+    def _notices(self, each: Followed) -> bytes:
+        """Return the events without a revision that the reader has not been sent yet."""
+        if each.feed is None:
+            return b""
+        events, each.noticed = each.feed.notices_after(each.noticed, each.wanted, each.id)
+        return events
 
     async def page(self, limit: int, wait: float) -> JointPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
@@ -275,7 +288,7 @@ class JointFeed:
     def _attach(self, each: Followed, extension: Extension) -> None:
         if self._is_reader:
             extension.feed.add_reader(self._wakeup)
-        each.feed = extension.feed
+        each.feed, each.noticed = extension.feed, extension.feed.notice_count
 
     def _detach(self, each: Followed) -> None:
         feed, each.feed = each.feed, None

@@ -12,7 +12,7 @@ from valuetracker.store.chat_state import origin_record, state_record
 from valuetracker.store.checkpoint_making import record_beginning
 from valuetracker.store.log.lists import subject_list
 from valuetracker.store.operations import sweep
-from valuetracker.store.rows.chat_rows import count_operations
+from valuetracker.store.rows.chat_rows import count_active, count_operations
 from valuetracker.store.rows.chats import (
     DELETE_ALIAS,
     DELETE_SESSION_OF_CLIENT,
@@ -142,7 +142,7 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
         warnings.append(f"Message {message_id} is not visible in {parent.id}: taken as it is now.")
         message_id = None
     counts = await count_operations(tx, parent)
-    active = counts["pending"] + counts["inProgress"] + counts["retrying"]
+    active = count_active(counts)
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     point = await point_of(tx, parent, None, message_id)

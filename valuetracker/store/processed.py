@@ -2,7 +2,7 @@
 Processed ids: what an extension has dealt with already, in sets, per chat.
 
 An id is a key of the chat's space for them, so it follows the story. A claim with a lease
-does not: it says that somebody is working on the id, ends by the clock, and is kept outside
+does not: it says that somebody is working on the id, ends after a time, and is kept outside
 the log until it is confirmed.
 """
 
@@ -15,11 +15,11 @@ from valuetracker.records import (
     Processed,
     ProcessedIds,
     Success,
-    milliseconds,
 )
 from valuetracker.store.log.state_at import ChatAt
 from valuetracker.store.rows.claims import DELETE_CLAIM, INSERT_CLAIM, SELECT_CLAIM, ClaimRow
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.leases import lease_time
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import Address, item_key
 from valuetracker.store.story.contents import values_of_space
@@ -126,19 +126,19 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
     return {"success": True}
 
 
-async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> int | None:
+async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> ClaimRow | None:
     row = await tx.fetch_one(SELECT_CLAIM, chat=holder.chat, key=key)
-    return ClaimRow(*row).verify().until if row is not None else None
+    return ClaimRow(*row).verify() if row is not None else None
 
 
 async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
-    until = await _find_claim(tx, holder, key)
-    return until is not None and until > milliseconds()
+    claim = await _find_claim(tx, holder, key)
+    return claim is not None and (await lease_time(tx)).holds(claim.since, claim.lease)
 
 
 async def _claim(tx: Ledger, holder: HolderRow, key: str, lease: int) -> None:
     assert holder.chat is not None
-    row = ClaimRow(holder.chat, key, milliseconds() + lease)
+    row = ClaimRow(holder.chat, key, (await lease_time(tx)).now, lease)
     row.seal()
     await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
     await tx.execute_many(INSERT_CLAIM, [row])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.api.chats.points import (
     VALID,
@@ -24,9 +23,11 @@ from tests.api.chats.points import (
     validate,
     validate_branch,
 )
-from tests.api.chats.queue import Queue, at_time, operation
+from tests.api.chats.queue import Queue, operation
+from tests.conftest import RunningServer
 from tests.support.answers import done, outcome, refused
-from tests.support.chat import Chat
+from tests.support.chat import NO_OPERATIONS, Chat
+from tests.support.clock import DAY_MS
 
 RECAPS = "running_scene_recaps"
 USER_ENTRIES = ["Ann", "The old mill", "The fire"]
@@ -291,7 +292,7 @@ def test_pending_entry_lifecycle(chat: Chat) -> None:
 
     completed = queue.end("entry_1")
     assert (completed.json()["status"], completed.json()["stage"]) == ("completed", "merging")
-    assert queue.counts() == {"pending": 0, "inProgress": 0, "retrying": 0}
+    assert queue.counts() == NO_OPERATIONS
     assert refused(queue.patch("entry_1", stage="late"))[:2] == (409, "illegal_move")
 
 
@@ -302,13 +303,10 @@ def test_each_chat_has_its_own_pending_entries(client: httpx.Client) -> None:
     assert (one.ids(), two.ids()) == (["entry_1"], [])
 
 
-def test_stale_pending_entries_are_cleaned_up(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as past:
-        at_time(past, "2020-01-01T00:00:00.000Z")
-        for id in ("stale", "updated since"):
-            queue.add(id, "in_progress")
+def test_stale_pending_entries_are_cleaned_up(queue: Queue, shared_server: RunningServer) -> None:
+    for id in ("stale", "updated since"):
+        queue.add(id, "in_progress")
+    shared_server.clock.pass_time(DAY_MS)
     queue.patch("updated since", stage="merging")
     queue.add("new")
 

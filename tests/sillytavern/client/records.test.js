@@ -61,6 +61,56 @@ test('operations: queued, claimed, ended; a checkpoint waits for them', async (t
     assert.deepEqual(await operations.cleanup(), { removedCount: 0, ids: [] });
 });
 
+test('operations: renewed, tried again, in order, paused, removed', async (t) => {
+    const { vt } = await begin(t);
+    const { operations } = vt.chat;
+
+    assert.equal((await operations.add({ id: 'draft', type: 'draft', maxAttempts: 2, retryAfterMs: 0 })).created, true);
+    assert.equal((await operations.add({ id: 'draft', type: 'draft', ifAbsent: true })).created, false);
+    await operations.add({ id: 'print', type: 'print', dependsOn: ['draft'] });
+    assert.equal(await operations.claim(60_000, { types: ['print', 'bind'] }), null);
+    assert.deepEqual(await operations.pause(), { paused: true });
+    assert.equal(await operations.claim(60_000), null);
+    assert.deepEqual(await operations.resume(), { paused: false });
+
+    const { claim, leaseUntil } = await operations.claim(60_000);
+    assert.ok((await operations.renew('draft', { claim, leaseMs: 120_000 })).leaseUntil > leaseUntil);
+    await assert.rejects(operations.complete('draft'), { code: 'stale_claim', status: 409 });
+    assert.equal((await operations.fail('draft', { claim })).status, 'retrying');
+    const second = await operations.claim(60_000, { types: ['draft'] });
+    assert.equal((await operations.fail('draft', { claim: second.claim })).status, 'failed');
+    assert.equal((await operations.get('print')).status, 'failed');
+    const retried = await operations.retry('draft');
+    assert.deepEqual([retried.status, retried.attempts, retried.maxAttempts], ['pending', 2, 3]);
+    await operations.complete('draft');
+    assert.equal((await operations.retry('print')).status, 'pending');
+    assert.deepEqual(await operations.remove('print'), { success: true });
+    await assert.rejects(operations.get('print'), { code: 'operation_not_found' });
+});
+
+test('operations: cancelled with the message they work on', async (t) => {
+    const { vt, tavern } = await begin(t);
+    const { operations } = vt.chat;
+    const status = async (/** @type {string} */ id) => (await operations.get(id)).status;
+    await reply(tavern, vt, () => {});
+
+    const added = await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    await operations.add({ id: 'of all', type: 'recap' });
+    assert.deepEqual(added.anchor, vt.chat.anchor(tavern.chat.length - 1));
+    await tavern.swipe();
+    assert.deepEqual([await status('recap'), await status('of all')], ['cancelled', 'pending']);
+
+    await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    assert.equal(await status('recap'), 'pending');
+    await tavern.deleteLast(1);
+    assert.equal(await status('recap'), 'cancelled');
+
+    await reply(tavern, vt, () => {});
+    await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    await tavern.deleteLast(1);
+    assert.deepEqual([await status('recap'), await status('of all')], ['cancelled', 'pending']);
+});
+
 test('checkpoints: made, checked, compared, restored, removed', async (t) => {
     const { vt } = await begin(t, { state: { hp: 50 } });
     const { checkpoints } = vt.chat;

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Row, TooLong, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
@@ -37,9 +38,14 @@ class RowReader:
     # True if rows are changed in the cache, where all must then find the same ones.
     changes_rows = False
 
-    def __init__(self, transaction: Transaction, cache: RowCache) -> None:
+    def __init__(
+        self, transaction: Transaction, cache: RowCache, clock: Clock | None = None
+    ) -> None:
         self._transaction = transaction
         self.cache = cache
+        self.clock = clock or Clock()
+        # The time of `leases.lease_time`: one verb reads it once.
+        self.read_time: tuple[int, int | None, int] | None = None
         # The most rows to read at once on the event loop; None if the verb runs on a thread.
         self.most_rows: int | None = None
         self._read_entries: ReadEntries | None = None

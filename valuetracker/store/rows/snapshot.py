@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Transaction
 from valuetracker.store.rows.head import Head, load_head
 from valuetracker.store.rows.holders import HolderRow
@@ -38,10 +39,11 @@ class Snapshot(RowReader):
         self,
         transaction: Transaction,
         head: Head,
+        clock: Clock | None = None,
         cache: RowCache | None = None,
         numbers: dict[str, int] | None = None,
     ) -> None:
-        super().__init__(transaction, RowCache() if cache is None else cache)
+        super().__init__(transaction, RowCache() if cache is None else cache, clock)
         self.cache.head = self.head = head
         # The numbers of instances by id, as far as they are known.
         self._numbers = {} if numbers is None else numbers
@@ -58,9 +60,9 @@ class Snapshot(RowReader):
         self.is_list = False
 
     @classmethod
-    async def take(cls, transaction: Transaction) -> Snapshot:
+    async def take(cls, transaction: Transaction, clock: Clock | None = None) -> Snapshot:
         # Reading the head first fixes the snapshot, so its revision is the answer's.
-        return cls(transaction, await load_head(transaction))
+        return cls(transaction, await load_head(transaction), clock)
 
     def depends_on(self, tag: Tag) -> None:
         self.tags.add(tag)
