@@ -12,7 +12,11 @@ run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
 test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(PYTEST) $(SIDE_BY_SIDE)
+
+# The tests start the program hundreds of times: let Python keep what it has compiled, also where
+# the environment tells it not to.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 # Two workers, each with one file at a time, in the order of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -30,7 +34,7 @@ bench: .cache/dev .cache/wrk .cache/redis .cache/postgres \
 
 # The same tests with bigger numbers.
 soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
-	VALUETRACKER_SOAK=1 $(BIN)/python -m pytest -s
+	VALUETRACKER_SOAK=1 $(PYTEST) -s
 
 # Records the examples on a real server, then writes API.md.
 docs: .cache/dev

@@ -4,29 +4,38 @@ Fixtures: real servers on real sockets with real files.
 `client` sends requests to a server that many tests share; each test has an extension of its
 own there. `running_server` runs a server in this process, on a data directory of the test's
 own. `run_program` (tests/system) runs the program itself.
+
+The files are in memory where the system offers that, because thousands of tests create
+databases. Those of tests/system are on the disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import os
+import shutil
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import cache
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import uvicorn
 from hypothesis import settings as hypothesis_settings
 from starlette.applications import Starlette
+from uvicorn import server as uvicorn_server
 
+from tests.support.clock import SettableClock
 from tests.support.postgres import PostgresServer
-from valuetracker import create_app
+from valuetracker.app import create_app
 from valuetracker.http.server import Server, listen, url_of
 from valuetracker.settings import PREFIX, Settings
 
@@ -36,18 +45,58 @@ PATIENCE_SECONDS = 60.0
 # application that it stops, so readers of a feed are still there.
 STOPPING_SECONDS = 1
 
+# The file system in memory, and how many bytes must be free there and in memory to use it.
+MEMORY = Path("/dev/shm")
+ROOM = 3 << 30
+
+
+def make_files_in_memory() -> None:
+    """Create temporary files in memory, unless a TMPDIR is given or there is too little of it."""
+    if "TMPDIR" in os.environ or not MEMORY.is_dir():
+        return
+    if min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < ROOM:
+        return
+    # Some tests run programs that they have made.
+    if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return
+    # The environment is for programs that the tests start.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+make_files_in_memory()
+
+
+class Hasty:
+    """asyncio for uvicorn, which waits for a tenth of a second, twice, until it has stopped."""
+
+    NAP_SECONDS = 0.01
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, self.NAP_SECONDS))
+
+
+# Hundreds of tests stop a server. Those in processes of their own keep uvicorn's time.
+uvicorn_server.asyncio = Hasty()  # type: ignore[attr-defined, assignment]
+
 hypothesis_settings.register_profile("test", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("test")
 
 
-# The folders with the slowest files. They come first, and short files last, so that all workers
-# end at about the same time. A worker boots SillyTavern once if it runs those tests in a row.
+# The folders whose files differ most in the time they take. They come first, and short files of the
+# others last, so that all workers end at about the same time. A worker boots SillyTavern once if it
+# runs those tests in a row.
 SLOW = (
     "tests/sillytavern/",
-    "tests/model/",
     "tests/system/",
-    "tests/integrity/",
+    "tests/model/",
     "tests/security/",
+    "tests/engine/",
+    "tests/store/",
+    "tests/integrity/",
+    "tests/runtime/",
 )
 
 
@@ -88,6 +137,7 @@ class RunningServer:
     data_dir: Path
     app: Starlette
     settings: Settings
+    clock: SettableClock = field(default_factory=SettableClock)
 
     def client(self, extension_id: str | None = None) -> httpx.Client:
         headers = {"x-extension-id": extension_id} if extension_id else {}
@@ -123,8 +173,9 @@ def stock_uvicorn(app: Starlette) -> uvicorn.Server:
 @contextmanager
 def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     """Run a server in a thread: `fast` is the built-in connection, `asgi` a stock uvicorn."""
+    clock: SettableClock = given.pop("clock", None) or SettableClock()
     settings = Settings(port=0, data_dir=data_dir, **{"http": Answering.http, **given})
-    app = create_app(settings)
+    app = create_app(settings, clock)
     listener = listen(settings.host, settings.port)
     server: uvicorn.Server = (
         Server(app, settings, listener) if settings.http == "fast" else stock_uvicorn(app)
@@ -134,7 +185,7 @@ def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     try:
         wait_for(lambda: server.started or not thread.is_alive())
         assert server.started, "the server did not start"
-        yield RunningServer(url_of(listener), data_dir, app, settings)
+        yield RunningServer(url_of(listener), data_dir, app, settings, clock)
     finally:
         server.should_exit = True
         thread.join(PATIENCE_SECONDS)
@@ -178,27 +229,73 @@ def database_for(engine_name: str, request: pytest.FixtureRequest) -> str:
     return postgres.create_database()
 
 
+class SharedServers:
+    """
+    The servers of one engine, one for each way to answer HTTP, lent to one test after another.
+
+    The more extensions it has, the longer a server takes to register one, on PostgreSQL most of
+    all. So another server follows after some tests.
+    """
+
+    TESTS = 150
+
+    def __init__(self, start: Callable[[str], AbstractContextManager[RunningServer]]) -> None:
+        self._start = start
+        self._running: dict[str, RunningServer] = {}
+        self._stops: dict[str, ExitStack] = {}
+        self._lent: Counter[str] = Counter()
+
+    def lend(self, http: str) -> RunningServer:
+        if self._lent[http] % self.TESTS == 0:
+            self._stop(http)
+            self._stops[http] = ExitStack()
+            self._running[http] = self._stops[http].enter_context(self._start(http))
+        self._lent[http] += 1
+        return self._running[http]
+
+    def _stop(self, http: str) -> None:
+        if http in self._stops:
+            self._stops.pop(http).close()
+
+    def stop(self) -> None:
+        for http in list(self._stops):
+            self._stop(http)
+
+
 @pytest.fixture(scope="session")
-def shared_servers(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Callable[[str, str], RunningServer]]:
-    """Start one server for each engine and way to answer HTTP, and keep it for all tests."""
-    with ExitStack() as stack:
+def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
+    @contextmanager
+    def start(http: str) -> Iterator[RunningServer]:
+        folder = tmp_path_factory.mktemp("shared")
+        with running_server(folder, http=http) as server:
+            yield server
+        shutil.rmtree(folder)
 
-        @cache
-        def server(engine_name: str, http: str) -> RunningServer:
-            folder = tmp_path_factory.mktemp("shared")
-            url = database_for(engine_name, request)
-            return stack.enter_context(running_server(folder, http=http, database=url))
+    servers = SharedServers(start)
+    yield servers
+    servers.stop()
 
-        yield server
+
+@pytest.fixture(scope="session")
+def postgresql_servers(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> Iterator[SharedServers]:
+    @contextmanager
+    def start(http: str) -> Iterator[RunningServer]:
+        url = postgres.create_database()
+        with running_server(tmp_path_factory.mktemp("shared"), http=http, database=url) as server:
+            yield server
+        postgres.drop_database(url)
+
+    servers = SharedServers(start)
+    yield servers
+    servers.stop()
 
 
 @pytest.fixture
-def shared_server(
-    shared_servers: Callable[[str, str], RunningServer], engine_name: str, http: str
-) -> RunningServer:
-    return shared_servers(engine_name, http)
+def shared_server(request: pytest.FixtureRequest, engine_name: str, http: str) -> RunningServer:
+    servers: SharedServers = request.getfixturevalue(f"{engine_name}_servers")
+    return servers.lend(http)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
     {"engine"},
     {"logging_setup"},
     {"names", "values"},
-    {"", "eager", "errors", "failpoints", "records", "settings"},
+    {"", "clock", "eager", "errors", "failpoints", "records", "settings"},
 ]
 
 LONGEST_CHAIN_OF_THE_STORE = 12

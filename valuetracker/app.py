@@ -14,10 +14,13 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 
 from valuetracker.api import ENDPOINTS, SECTIONS
+from valuetracker.bridge.lorebooks import renew_copy
+from valuetracker.clock import Clock
 from valuetracker.engine import Engine
 from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
@@ -38,6 +41,7 @@ from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
+from valuetracker.store.operations import cancel_dormant
 from valuetracker.store.tx.ledger import ledgers
 from valuetracker.store.verification import TABLES
 
@@ -47,7 +51,8 @@ REFRESH_SECONDS = 0.5
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/?\Z")
 
 
-def create_engine(settings: Settings) -> Engine:
+def create_engine(settings: Settings, clock: Clock | None = None) -> Engine:
+    runners = partial(ledgers, clock or Clock(), cancel_dormant, partial(renew_copy, settings))
     if settings.database.startswith(("postgresql://", "postgres://")):
         try:
             from valuetracker.engine.postgres import PostgresEngine
@@ -57,14 +62,14 @@ def create_engine(settings: Settings) -> Engine:
             ) from None
         return PostgresEngine(
             settings.database,
-            ledgers,
+            runners,
             pool_size=settings.pool_size,
             timeout=settings.database_seconds,
         )
     if settings.database:
         raise StartupError("The database URL must begin with postgresql://, or be left out.")
     directory = DataDirectory(settings.data_dir, settings.allow_root)
-    return SQLiteEngine(directory, ledgers, settings.readers, TABLES, REGISTRY_TABLES)
+    return SQLiteEngine(directory, runners, settings.readers, TABLES, REGISTRY_TABLES)
 
 
 def retention(settings: Settings) -> list[Keep]:
@@ -77,16 +82,17 @@ def retention(settings: Settings) -> list[Keep]:
     return kept
 
 
-def create_app(settings: Settings | None = None) -> Starlette:
+def create_app(settings: Settings | None = None, clock: Clock | None = None) -> Starlette:
     """Return the server as a Starlette application; `valuetracker.create_app` calls this."""
     if settings is None:
         settings = Settings.from_environment()
-    engine = create_engine(settings)
+    clock = clock or Clock()
+    engine = create_engine(settings, clock)
     tokens = TokenFile(settings.data_dir)
     gate = create_gate(settings, tokens)
     cache: AnswerCache[Reply] = AnswerCache(settings.cache_mb * MEGABYTE)
     capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
-    users = Users(engine, cache, capacity, retention(settings))
+    users = Users(engine, cache, capacity, retention(settings), clock)
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
     service = Service(settings, users, documents=documents)
     router = Router(ENDPOINTS)

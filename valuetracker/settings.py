@@ -148,7 +148,9 @@ class Settings:
         0, "Fold the log of each extension to this many revisions, hourly; 0 keeps all."
     )
     keep_days: int = _setting(
-        0, "Fold the log of each extension to this many days, hourly; 0 keeps all."
+        0,
+        "Fold the log of each extension to this many days, hourly; 0 keeps all. While the clock is "
+        "more than a day ahead of what the server expects, nothing is folded for a day.",
     )
     shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
     allow_host: tuple[str, ...] = _setting(

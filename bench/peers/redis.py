@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import socket
 import subprocess
@@ -111,7 +110,7 @@ def start(place: Place) -> Iterator[Webdis]:
         settings = place.folder / "webdis.json"
         settings.write_text(json.dumps(webdis_settings(path, port, place.folder)))
         with started(place.core, ["redis-server", str(config)], log) as redis:
-            wait_until(lambda: os.path.exists(path), redis, log)
+            wait_until(lambda: listens(path), redis, log)
             fill(path, place.size)
             with (
                 started(place.core, ["webdis", str(settings)], log) as webdis,
@@ -132,6 +131,11 @@ def webdis_settings(path: str, port: int, folder: Path) -> dict[str, Any]:
         "verbosity": 0,
         "logfile": str(folder / "webdis.log"),
     }
+
+
+def listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(path) == 0
 
 
 def fill(path: str, size: Size) -> None:

@@ -179,7 +179,7 @@ CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
 -- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself.
+-- itself. `paused` is 1 while none of its operations can be claimed.
 CREATE TABLE {schema}.chats (
     number        BIGINT PRIMARY KEY,
     ordinal       BIGINT NOT NULL,
@@ -194,6 +194,7 @@ CREATE TABLE {schema}.chats (
     readable_from BIGINT NOT NULL,
     revision      BIGINT NOT NULL,
     last_entry    BIGINT NOT NULL,
+    paused        BIGINT NOT NULL,
     checksum      BIGINT NOT NULL
 );
 
@@ -243,38 +244,53 @@ CREATE TABLE {schema}.sessions (
 
 CREATE UNIQUE INDEX sessions_of_client ON {schema}.sessions (client);
 
--- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
+-- One row is one id that somebody has claimed and not yet confirmed: `since` a time, for a `lease`
+-- in milliseconds. On SQLite that time is in the run of a server, on PostgreSQL by its clock.
 CREATE TABLE {schema}.claims (
     chat     BIGINT NOT NULL,
     key      TEXT COLLATE "C" NOT NULL,
-    until    BIGINT NOT NULL,
+    since    BIGINT NOT NULL,
+    lease    BIGINT NOT NULL,
     checksum BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX claims_by_key ON {schema}.claims (chat, md5(key));
 
--- One row is one operation: work in progress of a chat. `lease` and `touched` are milliseconds
--- since 1970.
+-- One row is one operation: work in progress of a chat. While it is claimed, `since` says since when
+-- and `lease` for how many milliseconds; while it waits to be tried again, `since` says since when,
+-- and `retry_after` for how long. `attempts` counts claims. `depends_on` lists ids as JSON, and
+-- `waiting` the numbers of those operations that have not been completed. `message_id` and `swipe`
+-- are the place it works on. `touched` is in the uptime of the server. On SQLite `since` is in the run
+-- of a server, on PostgreSQL by the clock of the database.
 CREATE TABLE {schema}.operations (
-    chat       BIGINT NOT NULL,
-    id         TEXT COLLATE "C" NOT NULL,
-    number     BIGINT NOT NULL,
-    type       TEXT COLLATE "C" NOT NULL,
-    status     TEXT COLLATE "C" NOT NULL,
-    stage      TEXT COLLATE "C",
-    data       TEXT COLLATE "C" NOT NULL,
-    priority   BIGINT NOT NULL,
-    claim      TEXT COLLATE "C",
-    lease      BIGINT,
-    created_at TEXT COLLATE "C" NOT NULL,
-    updated_at TEXT COLLATE "C" NOT NULL,
-    touched    BIGINT NOT NULL,
-    checksum   BIGINT NOT NULL,
+    chat         BIGINT NOT NULL,
+    id           TEXT COLLATE "C" NOT NULL,
+    number       BIGINT NOT NULL,
+    type         TEXT COLLATE "C" NOT NULL,
+    status       TEXT COLLATE "C" NOT NULL,
+    stage        TEXT COLLATE "C",
+    data         TEXT COLLATE "C" NOT NULL,
+    priority     BIGINT NOT NULL,
+    claim        TEXT COLLATE "C",
+    lease        BIGINT,
+    since        BIGINT,
+    attempts     BIGINT NOT NULL,
+    max_attempts BIGINT NOT NULL,
+    retry_after  BIGINT,
+    depends_on   TEXT COLLATE "C" NOT NULL,
+    waiting      TEXT COLLATE "C" NOT NULL,
+    message_id   TEXT COLLATE "C",
+    swipe        TEXT COLLATE "C",
+    created_at   TEXT COLLATE "C" NOT NULL,
+    updated_at   TEXT COLLATE "C" NOT NULL,
+    touched      BIGINT NOT NULL,
+    checksum     BIGINT NOT NULL,
     PRIMARY KEY (chat, id)
 );
 
 -- One row is one checkpoint: a name for a revision of a chat, or for a message at one, and a
--- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`.
+-- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`. A branch
+-- has one more, its `beginning`: the record it was made from.
 CREATE TABLE {schema}.checkpoints (
     chat       BIGINT NOT NULL,
     name       TEXT COLLATE "C" NOT NULL,

@@ -177,7 +177,7 @@ CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
 -- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself.
+-- itself. `paused` is 1 while none of its operations can be claimed.
 CREATE TABLE chats (
     number        INTEGER PRIMARY KEY,
     ordinal       INTEGER NOT NULL,
@@ -191,6 +191,7 @@ CREATE TABLE chats (
     readable_from INTEGER NOT NULL,
     revision      INTEGER NOT NULL,
     last_entry    INTEGER NOT NULL,
+    paused        INTEGER NOT NULL,
     checksum      INTEGER NOT NULL
 ) STRICT;
 
@@ -239,37 +240,52 @@ CREATE TABLE sessions (
 
 CREATE UNIQUE INDEX sessions_of_client ON sessions (client);
 
--- One row is one id that somebody has claimed and not yet confirmed; it lapses by the clock.
+-- One row is one id that somebody has claimed and not yet confirmed: `since` a time, for a `lease`
+-- in milliseconds. On SQLite that time is in the run of a server, on PostgreSQL by its clock.
 CREATE TABLE claims (
     chat     INTEGER NOT NULL,
     key      TEXT NOT NULL,
-    until    INTEGER NOT NULL,
+    since    INTEGER NOT NULL,
+    lease    INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (chat, key)
 ) STRICT, WITHOUT ROWID;
 
--- One row is one operation: work in progress of a chat. `lease` and `touched` are milliseconds
--- since 1970.
+-- One row is one operation: work in progress of a chat. While it is claimed, `since` says since when
+-- and `lease` for how many milliseconds; while it waits to be tried again, `since` says since when,
+-- and `retry_after` for how long. `attempts` counts claims. `depends_on` lists ids as JSON, and
+-- `waiting` the numbers of those operations that have not been completed. `message_id` and `swipe`
+-- are the place it works on. `touched` is in the uptime of the server. On SQLite `since` is in the run
+-- of a server, on PostgreSQL by the clock of the database.
 CREATE TABLE operations (
-    chat       INTEGER NOT NULL,
-    id         TEXT NOT NULL,
-    number     INTEGER NOT NULL,
-    type       TEXT NOT NULL,
-    status     TEXT NOT NULL,
-    stage      TEXT,
-    data       TEXT NOT NULL,
-    priority   INTEGER NOT NULL,
-    claim      TEXT,
-    lease      INTEGER,
-    created_at TEXT NOT NULL,
-    updated_at TEXT NOT NULL,
-    touched    INTEGER NOT NULL,
-    checksum   INTEGER NOT NULL,
+    chat         INTEGER NOT NULL,
+    id           TEXT NOT NULL,
+    number       INTEGER NOT NULL,
+    type         TEXT NOT NULL,
+    status       TEXT NOT NULL,
+    stage        TEXT,
+    data         TEXT NOT NULL,
+    priority     INTEGER NOT NULL,
+    claim        TEXT,
+    lease        INTEGER,
+    since        INTEGER,
+    attempts     INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    retry_after  INTEGER,
+    depends_on   TEXT NOT NULL,
+    waiting      TEXT NOT NULL,
+    message_id   TEXT,
+    swipe        TEXT,
+    created_at   TEXT NOT NULL,
+    updated_at   TEXT NOT NULL,
+    touched      INTEGER NOT NULL,
+    checksum     INTEGER NOT NULL,
     PRIMARY KEY (chat, id)
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one checkpoint: a name for a revision of a chat, or for a message at one, and a
--- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`.
+-- record to check it by. It is `ready`, or `waiting` for operations to end, or `failed`. A branch
+-- has one more, its `beginning`: the record it was made from.
 CREATE TABLE checkpoints (
     chat       INTEGER NOT NULL,
     name       TEXT NOT NULL,

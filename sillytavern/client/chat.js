@@ -30,6 +30,7 @@ import { Inserts } from './tavern/inserts.js';
  * @property {string} [cursor]
  */
 
+/** @typedef {{revision: number, changed: number, warnings: string[], changes?: import('./routes/checkpoints.js').ChangedValue[]}} Restored */
 /** @typedef {{messageId: string, swipe?: string, hash?: string}} Visible */
 
 /** @param {Visible} one */
@@ -103,7 +104,12 @@ export class Chat {
         return this.#session.opened;
     }
 
-    /** The chat and revision this chat is a branch of, or null. @returns {any} */
+    /**
+     * The chat this chat is a branch of, and the record of what it began with; null if it is no branch.
+     *
+     * @returns {{chatId: string, checkpoint: string|null, messageId: string|null, createdAt: string,
+     *     record: {name: string|null, createdAt: string, versions: Record<string, number>, rows: Record<string, number>}}|null}
+     */
     get origin() {
         return this.#session.opened?.origin ?? null;
     }
@@ -268,15 +274,47 @@ export class Chat {
     }
 
     /**
-     * Restore the state of a revision, as a new revision.
+     * Restore the state of a revision, as a new revision. A dry run changes nothing, and `changes` lists what would change.
      *
      * @param {number} revision
-     * @returns {Promise<{revision: number, changed: number, warnings: string[]}>}
+     * @param {{dryRun?: boolean}} [options]
+     * @returns {Promise<Restored>}
      */
-    async restore(revision) {
-        const report = await this.#session.write('POST', '/restore', { revision }, { anchor: null });
-        await this.#session.readAgain('restore');
+    restore(revision, { dryRun = false } = {}) {
+        return this.#restore('/restore', { revision, dryRun });
+    }
+
+    /**
+     * Restore one key of the chat, or of an instance, to its value at a revision. A key that was absent then is removed.
+     *
+     * @param {string} key
+     * @param {number} revision
+     * @param {{instanceId?: string, dryRun?: boolean}} [options]
+     * @returns {Promise<Restored>}
+     */
+    restoreKey(key, revision, { instanceId, dryRun = false } = {}) {
+        const route = `${path('data', key)}/restore`;
+        return this.#restore(instanceId === undefined ? route : { from: path('instances', instanceId) + route }, { revision, dryRun });
+    }
+
+    /**
+     * @param {string|{from: string}} route
+     * @param {{revision: number, dryRun: boolean}} body
+     */
+    async #restore(route, body) {
+        const report = await this.#session.write('POST', route, body, { anchor: null });
+        if (!body.dryRun) await this.#session.readAgain('restore');
         return report;
+    }
+
+    /**
+     * Compare the beginning of this branch with the record it was made from, and with what the caller finds.
+     *
+     * @param {import('./routes/checkpoints.js').Actual} [actual]
+     * @returns {Promise<import('./routes/checkpoints.js').Validation>} `validated` is false if this chat is no branch
+     */
+    validate(actual) {
+        return this.#session.write('POST', '/validate', actual === undefined ? {} : { actual }, { anchor: null });
     }
 
     // Series and processed ids

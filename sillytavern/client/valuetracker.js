@@ -12,6 +12,7 @@ import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, V
 import { parseExact } from './state/exact.js';
 import { newId } from './state/json.js';
 import { Feed, notifyTabs } from './sync/feed.js';
+import { Following } from './sync/following.js';
 import { resend } from './sync/resend.js';
 import { Session } from './sync/session.js';
 import { Transport, path } from './sync/transport.js';
@@ -55,6 +56,8 @@ export class ValueTracker {
     #chat = null;
     /** @type {Feed|null} */
     #feed = null;
+    /** @type {Set<Following>} */
+    #following = new Set();
     /** @type {Events|null} */
     #events = null;
     /** @type {'online'|'away'|'closed'} */
@@ -263,11 +266,13 @@ export class ValueTracker {
     #listen(session) {
         this.#feed?.stop();
         if (!this.#options.feed || session.away || session.stale) return;
+        const { extensionId } = this.#transport;
+        const chatId = session.id;
         this.#feed = new Feed({
             transport: this.#transport,
-            chatId: session.id,
             plain: this.#options.plain,
-            since: () => session.mirror.knownRevision,
+            query: () => ({ extensionId, chatId, since: session.mirror.knownRevision }),
+            concerns: (write) => write.extensionId === extensionId && write.chatId === chatId,
             onEvent: (event) => session.run(() => session.mirror.applyFeedEvent(event)),
             onGap: () => session.run(() => session.mirror.readAgain('remote', true)),
             onFailure: () => this.#probe(),
@@ -351,6 +356,25 @@ export class ValueTracker {
         };
     }
 
+    /**
+     * Follow the changes of several extensions, this one or others, on one connection.
+     *
+     * @param {string[]} extensionIds up to 32
+     * @param {(event: any) => any} onChange called with each event; it has `extensionId`, `revision` and `changes`
+     * @param {import('./sync/following.js').FollowOptions} [options]
+     * @returns {Promise<() => void>} stops following
+     */
+    async follow(extensionIds, onChange, options = {}) {
+        const following = new Following(this.#transport, this.#options.plain, extensionIds, onChange, options);
+        await following.start();
+        this.#following.add(following);
+        if (this.#status === 'closed') following.stop();
+        return () => {
+            following.stop();
+            this.#following.delete(following);
+        };
+    }
+
     // Events
 
     /**
@@ -391,6 +415,7 @@ export class ValueTracker {
         const session = this.#session;
         this.#events?.stop();
         this.#feed?.stop();
+        for (const following of this.#following) following.stop();
         globalThis.removeEventListener?.('pagehide', this.#onHide);
         if (this.#probing !== null) clearTimeout(this.#probing);
         await session?.retire();

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import running_server, wait_for
+from tests.conftest import RunningServer, running_server, wait_for
 from tests.support.answers import (
     done,
     head,
@@ -20,7 +20,6 @@ from tests.support.answers import (
     values_of,
 )
 from valuetracker.app import create_engine, retention
-from valuetracker.records import milliseconds_of
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
@@ -37,9 +36,6 @@ READS = [
     "/characters/arthur",
     "/characters/uther",
 ]
-
-
-CLOCK = "valuetracker.store.tx.ledger.milliseconds"
 
 
 def compact(client: httpx.Client, **keep: Any) -> httpx.Response:
@@ -196,17 +192,10 @@ def test_revisions_that_are_to_be_kept_are_not_folded(client: httpx.Client) -> N
     assert values_of(client, at=2) == '{"a":1}'
 
 
-def test_days_are_counted_from_now(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as past:
-        past.setattr(
-            "valuetracker.store.tx.ledger.milliseconds",
-            lambda: milliseconds_of("2020-01-01T00:00:00.000Z"),
-        )
+def test_days_are_counted_from_now(client: httpx.Client, shared_server: RunningServer) -> None:
+    with shared_server.clock.at("2020-01-01T00:00:00.000Z"):
         make_instance(client, {"a": 1})
-        past.setattr(
-            "valuetracker.store.tx.ledger.milliseconds",
-            lambda: milliseconds_of("2020-01-02T00:00:00.000Z"),
-        )
+    with shared_server.clock.at("2020-01-02T00:00:00.000Z"):
         set_value(client, "a", 2)
     set_value(client, "a", 3)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
@@ -24,44 +22,8 @@ from tests.support.answers import (
     refused,
     set_value,
 )
+from tests.support.events import Event, read_events, take
 from valuetracker.settings import PREFIX
-
-
-class Event(NamedTuple):
-    name: str
-    id: int | None
-    data: Any
-
-
-def read_events(answer: httpx.Response) -> Iterator[Event]:
-    """Parse Server-Sent Events by their standard; a comment is an event called `:`."""
-    rest = b""
-    for piece in answer.iter_bytes():
-        rest += piece
-        *blocks, rest = rest.split(b"\n\n")
-        for block in blocks:
-            if block.startswith(b":"):
-                yield Event(":", None, block[1:].strip().decode())
-                continue
-            assert b"\r" not in block
-            fields = [line.split(b": ", 1) for line in block.split(b"\n")]
-            names = [name for name, _ in fields]
-            assert names in ([b"id", b"event", b"data"], [b"event", b"data"])
-            named = dict(fields)
-            id = int(named[b"id"]) if b"id" in named else None
-            yield Event(named[b"event"].decode(), id, json.loads(named[b"data"]))
-    assert rest == b""
-
-
-def take(events: Iterator[Event], count: int) -> list[Event]:
-    """Return the next events, without comments."""
-    found: list[Event] = []
-    for event in events:
-        if event.name != ":":
-            found.append(event)
-        if len(found) == count:
-            break
-    return found
 
 
 def follow(client: httpx.Client, count: int, query: str = "", **headers: str) -> list[Event]:

@@ -20,7 +20,6 @@ from tests.support.answers import (
     set_value,
     values_of,
 )
-from valuetracker.records import milliseconds_of
 
 AT_ROUTES = [
     "/instances/sword",
@@ -268,16 +267,14 @@ def test_a_malformed_difference_is_refused(client: httpx.Client, query: str, exp
 
 
 def test_order_does_not_come_from_the_clock(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, shared_server: RunningServer
 ) -> None:
     make_instance(client)
-    years = iter([2040, 1990, 2030, 1980, *[2031] * 100])
-    monkeypatch.setattr(
-        "valuetracker.store.tx.ledger.milliseconds",
-        lambda: milliseconds_of(f"{next(years)}-01-01T00:00:00.000Z"),
-    )
 
-    revisions = [set_value(client, "edge", number) for number in range(4)]
+    revisions: list[int] = []
+    for number, year in enumerate([2040, 1990, 2030, 1980]):
+        with shared_server.clock.at(f"{year}-01-01T00:00:00.000Z"):
+            revisions.append(set_value(client, "edge", number))
 
     assert revisions == [2, 3, 4, 5]
     history = client.get("/instances/sword/history?key=edge&order=asc").json()["items"]

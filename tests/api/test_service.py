@@ -116,6 +116,7 @@ def test_the_limits_answered_are_those_in_force(client: httpx.Client) -> None:
             "headerBytes": 32 * 1024,
             "headerCount": 100,
             "connections": 4_096,
+            "feedExtensions": 32,
             "feedReaders": 50,
             "allFeedReaders": 2_000,
         },

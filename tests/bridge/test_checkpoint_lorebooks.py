@@ -72,7 +72,6 @@ def test_validation_compares_the_lorebook_in_use(library: httpx.Client, chat: st
         ({"lorebook": {"as": "x"}}, 400),
         ({"lorebook": 5}, 400),
         ({"lorebook": {"name": "Eldoria", "uids": "x"}}, 400),
-        ({"lorebook": "Eldoria", "whenReady": True}, 400),
     ],
 )
 def test_without_the_copy_there_is_no_checkpoint(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from valuetracker.errors import (
     NotWritable,
     OutsideRoots,
     PluginConflict,
+    PythonUnusable,
     SourceNotFound,
     SymlinkRefused,
     ValueTrackerError,
@@ -301,3 +304,31 @@ def test_a_file_instead_of_a_folder_and_a_folder_instead_of_a_file_are_refused(
         place.write_text("a file")
 
     refused(bridge, NotWritable)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_plugin_that_could_not_start_is_not_copied(
+    bridge: httpx.Client,
+    sillytavern: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dry_run: bool,
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    before = tree(sillytavern)
+
+    for python in (tmp_path / "bare/bin/python", tmp_path / "gone/python"):
+        monkeypatch.setattr(sys, "executable", str(python))
+        answer = bridge.post("/st/extension/sync", json={"dry_run": dry_run})
+
+        body = answer.json()
+        assert (answer.status_code, body["code"]) == (409, PythonUnusable.code)
+        assert str(python) in body["error"]
+        # The command to run.
+        assert "install" in body["hint"]
+        assert tree(sillytavern) == before
+    # Without a SillyTavern there is no plugin to start.
+    (sillytavern / "elsewhere").mkdir()
+    (sillytavern / "server.js").unlink()
+    target = str(sillytavern / "elsewhere/valuetracker")
+    assert sync(bridge, dry_run=dry_run, destination=target)["dry_run"] is dry_run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -17,7 +18,7 @@ from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, status, succe
 from tests.bridge.permissions import read_only
 from tests.support.folders import CONFIG, make_sillytavern, tree
 from valuetracker import __version__
-from valuetracker.bridge.install.bundle import bundled_files
+from valuetracker.bridge.install.bundle import bundle_directory, bundled_files
 
 ENABLED = "enableServerPlugins: true\n"
 
@@ -158,6 +159,18 @@ def test_a_folder_of_our_name_without_our_record_is_not_changed(sillytavern: Pat
     fail("install", sillytavern)
 
     assert tree(sillytavern) == before
+
+
+def test_a_plugin_that_somebody_copied_can_be_installed(sillytavern: Path) -> None:
+    # Without a record it names no Python, so it cannot start the server.
+    shutil.copytree(bundle_directory() / "plugin", sillytavern / PLUGIN)
+
+    succeed("install", sillytavern)
+
+    assert record(sillytavern)["python"] == sys.executable
+    (sillytavern / PLUGIN / "installed.json").unlink()
+    (sillytavern / PLUGIN / "index.js").write_text("// changed")
+    assert "Value Tracker did not install it" in fail("install", sillytavern)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,10 @@ def test_variables_that_cannot_be_stored_are_an_upstream_failure(
 
     answer = bridge.post("/st/session/sync", json={"chat": "lake", "store": True})
 
-    assert outcome(answer) == refused_as(answer, UpstreamFailed)
+    assert (answer.status_code, answer.json()["code"]) == (502, UpstreamFailed.code)
+    assert answer.json()["details"]["endpoint"] == f"{upstream.url}{ENDPOINT}"
+    (listed,) = bridge.get("/st/session/sync").json()["items"]
+    assert (listed["ok"], listed["error"]) == (False, answer.json()["error"])
     assert (
         bridge.get(f"{PREFIX}/chats/lake/data", headers={"x-extension-id": "session-sync"}).json()
         == {}

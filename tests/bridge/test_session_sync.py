@@ -273,8 +273,25 @@ def test_a_configured_token_is_sent(start_server: StartServer, upstream: FakeSil
         ({"text": "Yes.", "speaker": "Bob"}, {"role": "Bob", "content": "Yes."}),
         (
             {"role": "Bob", "content": "Yes.", "emotion": "joy", "meta": {"a": 1}, "x": 2},
-            {"role": "Bob", "content": "Yes.", "emotion": "joy", "meta": {"a": 1}},
+            {"role": "Bob", "content": "Yes.", "emotion": "joy", "meta": {"a": 1, "x": 2}},
         ),
+        (
+            {"content": "Yes.", "mood": None, "tags": ["a"], "usage": {"tokens": 5}},
+            {
+                "role": "assistant",
+                "content": "Yes.",
+                "meta": {"mood": None, "tags": ["a"], "usage": {"tokens": 5}},
+            },
+        ),
+        (
+            {"content": "Yes.", "meta": "odd", "x": 1},
+            {"role": "assistant", "content": "Yes.", "meta": {"x": 1, "meta": "odd"}},
+        ),
+        (
+            {"text": "Yes.", "meta": {}},
+            {"role": "assistant", "content": "Yes.", "meta": {}},
+        ),
+        ({"text": "Yes.", "meta": None}, {"role": "assistant", "content": "Yes."}),
         (5, {"role": "assistant", "content": "5"}),
         ({}, {"role": "assistant", "content": ""}),
         (None, None),
@@ -330,15 +347,52 @@ def test_an_unusable_answer_is_an_upstream_failure(
     body = answer.json()
     assert answer.status_code == 502
     assert body["code"] == UpstreamFailed.code
+    check_measures(body["details"], f"{upstream.url}{ENDPOINT}", timeout=0.8)
+    assert body["details"].get("status") in (None, said.status)
     assert [each.path.partition("?")[0] for each in upstream.asked] == ["/csrf-token", ENDPOINT]
 
 
 def test_a_missing_sillytavern_is_an_upstream_failure(bridge: httpx.Client) -> None:
     url = f"http://127.0.0.1:{closed_port()}"
 
-    answer = bridge.post("/st/session/sync", json={"base_url": url})
+    answer = bridge.post("/st/session/sync", json={"base_url": url, "messages": ["a", "b"]})
 
-    assert outcome(answer) == refused_as(answer, UpstreamFailed)
+    details = answer.json()["details"]
+    assert (answer.status_code, answer.json()["code"]) == (502, UpstreamFailed.code)
+    check_measures(details, f"{url}{ENDPOINT}", messages=2)
+    assert set(details) == {"message_count", "timeout", "latency_ms", "endpoint"}
+
+
+def check_measures(
+    details: dict[str, Any], endpoint: str, messages: int = 0, timeout: float = 2.0
+) -> None:
+    """Check that a failure says how much was sent where, and how long that took."""
+    assert details["endpoint"] == endpoint
+    assert (details["message_count"], details["timeout"]) == (messages, timeout)
+    assert details["latency_ms"] >= 0
+
+
+def test_a_failed_sync_is_listed_like_a_good_one(
+    bridge: httpx.Client, upstream: FakeSillyTavern
+) -> None:
+    upstream.says(ENDPOINT, {"ok": True})
+    sync(bridge, session_id="good")
+    upstream.answers[ENDPOINT] = Said(b"", 500)
+    failed = bridge.post("/st/session/sync", json={"session_id": "bad", "messages": ["a"]})
+    refused = bridge.post("/st/session/sync", json={"session_id": "none", "timeout": 99})
+
+    items = bridge.get("/st/session/sync").json()["items"]
+
+    # A request that is refused sends nothing.
+    assert (failed.status_code, refused.status_code) == (502, 400)
+    assert [(each["session_id"], each["ok"], each["status"]) for each in items] == [
+        ("bad", False, "error"),
+        ("good", True, "ok"),
+    ]
+    assert set(items[0]) == set(items[1])
+    assert items[0]["error"] == failed.json()["error"]
+    for name in ("message_count", "timeout", "endpoint"):
+        assert items[0][name] == failed.json()["details"][name]
 
 
 def test_a_switched_off_bridge_sends_nothing(
@@ -361,7 +415,14 @@ def test_the_latest_syncs_are_listed(bridge: httpx.Client, upstream: FakeSillyTa
     items = bridge.get("/st/session/sync").json()["items"]
 
     assert all(each.pop("latency_ms") >= 0 for each in items)
-    common = {"ok": True, "status": "ok", "error": None, "timestamp": MOMENT}
+    endpoint = f"{upstream.url}{ENDPOINT}"
+    common = {
+        "ok": True,
+        "status": "ok",
+        "error": None,
+        "timestamp": MOMENT,
+        "endpoint": endpoint,
+    }
     assert items == [
         {**common, "session_id": "two", "message_count": 0, "timeout": 2.0, "dry_run": True},
         {**common, "session_id": "one", "message_count": 2, "timeout": 5.0, "dry_run": False},

@@ -56,6 +56,13 @@ async def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield database
 
 
+async def write_alone(database: SQLiteDatabase, verb: Any, *arguments: Any) -> None:
+    """Write as one client does that is alone: in a turn of the event loop of its own."""
+    while database.writing or database._turn_is_used:
+        await asyncio.sleep(0)
+    await write(database, verb, *arguments)
+
+
 async def values(database: SQLiteDatabase) -> Any:
     async def job(transaction: Any) -> Any:
         return await list_values(await Snapshot.take(transaction), TARGET)
@@ -68,8 +75,8 @@ async def test_one_quick_job_alone_is_committed_on_the_event_loop(
 ) -> None:
     threads = Threads(database)
 
-    await write(database, set_value, TARGET, "a", "1")
-    await write(database, merge_values, TARGET, {"a": "2", "b": "3"})
+    await write_alone(database, set_value, TARGET, "a", "1")
+    await write_alone(database, merge_values, TARGET, {"a": "2", "b": "3"})
 
     assert threads.take() == [True, True]
     assert list(await values(database)) == ["a", "b"]
@@ -79,29 +86,43 @@ async def test_other_jobs_and_groups_are_committed_on_the_thread(database: SQLit
     threads = Threads(database)
     anchored = Context(anchor=Anchor("m1"))
 
-    await write(database, put_instance, "other", "c", None)
-    await write(database, set_value, TARGET, "large", '"' + "x" * LIGHT_CHARACTERS + '"')
+    await write_alone(database, put_instance, "other", "c", None)
+    await write_alone(database, set_value, TARGET, "large", '"' + "x" * LIGHT_CHARACTERS + '"')
+    await write_alone(database, set_value, TARGET, "b", "1")
+    assert threads.take() == [False, False, True]
     await database.write(WriteJob(set_value, (TARGET, "a", "1"), anchored))
-    assert threads.take() == [False, False, False]
+    assert threads.take() == [False]
 
-    await asyncio.gather(*(write(database, set_value, TARGET, f"k{n}", "1") for n in range(5)))
+
+async def test_several_clients_are_committed_as_a_group(database: SQLiteDatabase) -> None:
+    threads = Threads(database)
+
+    async def write_five() -> None:
+        await asyncio.gather(*(write(database, set_value, TARGET, f"k{n}", "1") for n in range(5)))
+
+    await write_alone(database, set_value, TARGET, "a", "1")
+    await asyncio.sleep(0)
+    # The first of them looks as if it were alone; the others wait for a group.
+    await write_five()
+    assert threads.take() == [True, True, False]
+    await write_five()
     assert threads.take() == [False]
 
 
 async def test_a_slow_disk_gets_its_commits_on_the_thread() -> None:
     commits = LoopCommits()
     job = WriteJob(set_value, (TARGET, "a", "1"))
-    assert not commits.allow([job])
+    assert not commits.allow(job)
 
     for _ in range(50):
         commits.add(SLOW_SECONDS / 4)
-    assert commits.allow([job])
+    assert commits.allow(job)
     # One that was disturbed changes nothing.
     commits.add(60.0)
-    assert commits.allow([job])
+    assert commits.allow(job)
     for _ in range(50):
         commits.add(1.5 * SLOW_SECONDS)
-    assert not commits.allow([job])
+    assert not commits.allow(job)
 
 
 async def test_a_keyframe_of_many_keys_is_made_on_the_thread(database: SQLiteDatabase) -> None:
@@ -112,7 +133,7 @@ async def test_a_keyframe_of_many_keys_is_made_on_the_thread(database: SQLiteDat
     threads = Threads(database)
 
     for number in range(2 * MOST_ROWS + FRAME_CHANGES):
-        await write(database, set_value, TARGET, "k0", str(number))
+        await write_alone(database, set_value, TARGET, "k0", str(number))
 
     taken = threads.take()
     assert taken.count(False) == 1

@@ -69,7 +69,7 @@ def test_the_log_says_which_row_is_damaged_and_others_are_served(
 ) -> None:
     data_dir = story.copy(tmp_path / "db")
     with closing(sqlite3.connect(data_dir / "demo.db")) as connection, connection:
-        connection.execute("UPDATE claims SET until = until + 1")
+        connection.execute("UPDATE claims SET since = since + 1")
 
     with (
         running_server(data_dir) as server,

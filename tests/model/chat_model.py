@@ -301,6 +301,19 @@ class ChatModel(ChatLog):
             changed = self._restore_rows(id, revision, counts)
         return changed, int(stays)
 
+    def restore_key(self, owner: Owner, key: str, revision: int) -> int:
+        """Restore one key of a chat or an instance that exists; return how many rows changed."""
+        then = self.past[revision]
+        if not any(change.row == Row("data", owner, key) for change in self.log):
+            raise Missing
+        existed = owner in (then.instances if isinstance(owner, str) else then.titles)
+
+        def counts(change: Change) -> bool:
+            return existed and change.number < then.length and self.is_live(change, then)
+
+        with self.request():
+            return self._restore_rows(owner, revision, counts, key)
+
     def restore_chat(self, name: str, revision: int) -> tuple[int, int]:
         return self.restore(self.point(name, revision))
 
@@ -329,12 +342,15 @@ class ChatModel(ChatLog):
             self.now.instances[id] = chat
             self.touched = True
 
-    def _restore_rows(self, owner: Owner, moment: int, counts: Counts) -> int:
+    def _restore_rows(
+        self, owner: Owner, moment: int, counts: Counts, key: str | None = None
+    ) -> int:
         """Restore rows that were written or flipped since, or differ; return how many differ."""
         self.now.clock += 1
         chat = self.now.instances[owner] if isinstance(owner, str) else owner
         changed = 0
-        for row in dict.fromkeys(change.row for change in self.log if change.row.owner == owner):
+        rows = dict.fromkeys(change.row for change in self.log if change.row.owner == owner)
+        for row in [Row("data", owner, key)] if key is not None else rows:
             made = self.sources_of(row, counts)
             differs = differ(self.now.values.get(row, ...), self.replay(made)[0])
             revisions = [change.revision for change in self.log if change.row == row]

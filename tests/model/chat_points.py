@@ -23,7 +23,7 @@ from tests.model.chat_log import (
     processed_of,
     series_of,
 )
-from tests.model.chat_machine import ChatComparison
+from tests.model.chat_machine import KEYS, TARGETS, ChatComparison
 from tests.model.chat_reading import BRANCHES, MESSAGES, NUMBERS, in_any_order, path_of
 from tests.support.answers import refused
 
@@ -68,6 +68,7 @@ class PointComparison(ChatComparison):
         path = self.path_of_checkpoint(chat, label)
         self.validate(chat, label)
         self.compare_diff(self.get(f"{path}/diff"), point)
+        self.compare_contents(self.get(f"{path}/state"), point)
         if what == "delete":
             answer = self.write("DELETE", path)
             assert answer.json() == {"success": True}
@@ -77,6 +78,7 @@ class PointComparison(ChatComparison):
             before = self.model.revision
             rehearsed = self.write("POST", f"{path}/restore", {"dryRun": True}).json()
             assert rehearsed.pop("revision") == before
+            assert len(rehearsed.pop("changes")) == rehearsed["changed"]
         answer = self.write("POST", f"{path}/restore")
         changed, warnings = self.model.restore(point)
         self.agree(answer)
@@ -92,11 +94,34 @@ class PointComparison(ChatComparison):
     def validate_all(self) -> None:
         for chat, label in self.model.checkpoints:
             self.validate(chat, label)
+        for branch in self.model.origins:
+            # Its beginning is still what it was, whatever happened since.
+            path = path_of(self.model.now.titles[branch])
+            self.is_valid(self.client.post(f"{path}/validate"))
 
     def validate(self, chat: int, label: str) -> None:
         """Check that the log still has the state at a checkpoint, whatever happened since."""
-        answer = self.client.post(f"{self.path_of_checkpoint(chat, label)}/validate", json={})
+        self.is_valid(self.client.post(f"{self.path_of_checkpoint(chat, label)}/validate"))
+
+    def is_valid(self, answer: httpx.Response) -> None:
         assert answer.json() == {"success": True, "validated": True, "errors": [], "warnings": []}
+
+    def compare_contents(self, found: dict[str, Any], point: Point) -> None:
+        """Compare everything that a chat held at a point."""
+        values = self.model.values_at(point)
+        assert found["data"] == data_of(values, point.chat)
+        listed = {each["instance"]["id"]: each["data"] for each in found["instances"]}
+        assert listed == {id: data_of(values, id) for id in self.model.members(point)}
+        numbers = {
+            name: (each["currentVersion"], [one["version"] for one in each["versions"]])
+            for name, each in found["series"].items()
+        }
+        series = series_of(values, point.chat).items()
+        assert numbers == {name: (current, sorted(each)) for name, (current, each) in series}
+        sets = processed_of(values, point.chat).items()
+        assert {name: set(ids) for name, ids in found["processed"].items()} == {
+            name: set(ids) for name, ids in sets
+        }
 
     def any_checkpoint(self, number: int) -> tuple[int, str]:
         return list(self.model.checkpoints)[number // 5 % len(self.model.checkpoints)]
@@ -140,6 +165,27 @@ class PointComparison(ChatComparison):
             "series": sum(len(each) for _, each in series_of(values, chat).values()),
             "processed": sum(len(each) for each in processed_of(values, chat).values()),
         }
+
+    # One key
+
+    @rule(number=NUMBERS, id=TARGETS, key=KEYS)
+    def restore_key(self, number: int, id: str | None, key: str) -> None:
+        name = self.name(number)
+        now = self.model.now
+        revision = number // 5 % (self.model.revision + 1)
+        if id is not None:
+            id = self.instance_or_copy(number, id)
+        path = path_of(name) if id is None else f"/instances/{id}"
+        answer = self.write("POST", f"{path}/data/{key}/restore", {"revision": revision})
+        owner: Owner | None = now.names.get(name) if id is None else id
+        if owner is None or (isinstance(owner, str) and owner not in now.instances):
+            return self.missing(answer, "chat_not_found", "instance_not_found")
+        try:
+            changed = self.model.restore_key(owner, key, revision)
+        except Missing:
+            return self.missing(answer, "data_key_not_found")
+        body = {"revision": self.model.revision, "changed": changed, "warnings": []}
+        return self.agree(answer, body)
 
     # Branches
 

@@ -240,6 +240,12 @@ class ChatReading(RuleBasedStateMachine):
         assert found["data"] == data_of(values, chat)
         listed = {each["instance"]["id"]: each["data"] for each in found["instances"]}
         assert listed == {id: data_of(values, id) for id in members}
+        at = f"message:{message}"
+        assert self.get(f"{path_of(name)}/data", at=at) == found["data"]
+        for series, (current, versions) in series_of(values, chat).items():
+            read = self.get(f"{path_of(name)}/series/{series}", at=at)
+            assert read["currentVersion"] == current
+            assert [each["version"] for each in read["versions"]] == sorted(versions)
         return self.compare_counts(found, values, chat)
 
     def versions_of(self, name: str, series: str) -> tuple[int | None, dict[int, Any]]:

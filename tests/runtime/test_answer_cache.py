@@ -180,10 +180,23 @@ def test_the_answer_unused_for_longest_is_dropped_first() -> None:
         cache.keep(key(name), answer(), OWNER, frozenset({A}))
     cache.get(key("a"))
 
-    cache.keep(key("e"), answer(), OWNER, frozenset({A}))
+    for _ in range(2):
+        cache.keep(key("e"), answer(), OWNER, frozenset({A}))
 
     assert [name for name in "abcde" if cache.get(key(name))] == ["a", "c", "d", "e"]
     assert cache.size == bytes_for(4)
+
+
+def test_a_full_cache_takes_an_answer_when_it_is_asked_for_again() -> None:
+    cache: AnswerCache[Reply] = AnswerCache(bytes_for(4))
+    for name in "abcd":
+        cache.keep(key(name), answer(), OWNER, frozenset({A}))
+
+    cache.keep(key("e"), answer(), OWNER, frozenset({A}))
+    assert [name for name in "abcde" if cache.get(key(name))] == ["a", "b", "c", "d"]
+    cache.keep(key("e"), answer(), OWNER, frozenset({A}))
+
+    assert [name for name in "abcde" if cache.get(key(name))] == ["b", "c", "d", "e"]
 
 
 def test_the_cache_never_exceeds_its_limit_of_bytes() -> None:

@@ -18,6 +18,8 @@ from valuetracker.http import limits
 EVENTS = get(ROOT + b"/events", b"x-extension-id: demo")
 OTHERS = get(ROOT + b"/cross-extension/events/demo")
 POLL = get(ROOT + b"/changes?wait=60", b"x-extension-id: demo")
+JOINT = get(ROOT + b"/events?extensions=demo,other")
+JOINT_POLL = get(ROOT + b"/changes?extensions=demo,other&wait=60")
 
 
 @pytest.fixture
@@ -75,6 +77,43 @@ def test_readers_beyond_the_servers_limit_are_refused(few: RunningServer) -> Non
     wait_for(lambda: readers(few) == 0)
 
 
+def test_a_reader_of_several_extensions_counts_for_each_of_them(few: RunningServer) -> None:
+    three = JOINT.replace(b"other", b"other,third")
+    with ExitStack() as stack:
+        follow(stack, few, three)
+        assert readers(few) == 3
+        follow(stack, few, JOINT)
+        assert readers(few) == 5
+        # The server's limit is reached: the refused reader leaves nothing behind.
+        for request in (JOINT, JOINT_POLL):
+            answer = ask(few, request)
+            assert refused(answer) == (429, "too_many_readers")
+            assert answer.json()["details"] == {"extensionId": "demo"}
+        assert readers(few) == 5
+        assert ask(few, JOINT_POLL.replace(b"&wait=60", b"")).status_code == 200
+    wait_for(lambda: readers(few) == 0)
+    with ExitStack() as stack:
+        for _ in range(3):
+            follow(stack, few, EVENTS.replace(b"demo", b"other"))
+        answer = ask(few, JOINT)
+        assert refused(answer) == (429, "too_many_readers")
+        assert answer.json()["details"] == {"extensionId": "other"}
+        assert readers(few) == 3
+    wait_for(lambda: readers(few) == 0)
+
+
+@pytest.mark.parametrize("request_bytes", [JOINT, JOINT_POLL])
+def test_readers_of_several_extensions_that_disconnect_are_no_longer_counted(
+    few: RunningServer, request_bytes: bytes
+) -> None:
+    for _ in range(5):
+        with connected(few) as first, connected(few) as second:
+            for line in (first, second):
+                line.send(request_bytes)
+            wait_for(lambda: readers(few) == 4)
+        wait_for(lambda: readers(few) == 0)
+
+
 @pytest.mark.parametrize("request_bytes", [EVENTS, OTHERS, POLL])
 def test_readers_that_disconnect_are_no_longer_counted(
     few: RunningServer, request_bytes: bytes
@@ -88,7 +127,7 @@ def test_readers_that_disconnect_are_no_longer_counted(
         wait_for(lambda: readers(few) == 0)
 
 
-@pytest.mark.parametrize("request_bytes", [EVENTS, OTHERS, POLL])
+@pytest.mark.parametrize("request_bytes", [EVENTS, OTHERS, POLL, JOINT, JOINT_POLL])
 def test_readers_lost_before_the_first_byte_are_no_longer_counted(
     few: RunningServer, request_bytes: bytes
 ) -> None:
@@ -108,8 +147,11 @@ def test_readers_lost_before_the_first_byte_are_no_longer_counted(
 RESET = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def test_a_head_request_for_a_feed_is_not_counted_as_a_reader(few: RunningServer) -> None:
-    head = EVENTS.replace(b"GET", b"HEAD", 1)
+@pytest.mark.parametrize("request_bytes", [EVENTS, JOINT])
+def test_a_head_request_for_a_feed_is_not_counted_as_a_reader(
+    few: RunningServer, request_bytes: bytes
+) -> None:
+    head = request_bytes.replace(b"GET", b"HEAD", 1)
 
     for _ in range(10):
         with connected(few) as line:
@@ -133,6 +175,9 @@ def test_a_refused_reader_is_not_counted(few: RunningServer) -> None:
         EVENTS.replace(b"/events", b"/events?since=-1"),
         EVENTS.replace(b"/events", b"/events?instanceId="),
         EVENTS.replace(b"demo", b"nobody"),
+        JOINT.replace(b"other", b"nobody"),
+        JOINT.replace(b"other", b"other&since=demo:1,other:9"),
+        JOINT.replace(b"other", b"other&since=demo:1"),
     ]
     for request in bad * 3:
         assert refused(ask(few, request))[0] in (400, 404)

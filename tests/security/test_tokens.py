@@ -129,6 +129,21 @@ def test_the_feed_cannot_be_followed_by_naming_the_extension_elsewhere(
     assert refused(crossed) == (400, "invalid_extension_id")
 
 
+@pytest.mark.parametrize("path", ["/changes", "/events", "/cross-extension/changes"])
+def test_a_joint_feed_needs_the_scope_of_each_extension(guarded: TokenServer, path: str) -> None:
+    with guarded.client(guarded.demo, "demo") as client:
+        for listed in ("demo,other", "other,demo", "demo,nobody"):
+            stranger = client.get(f"{path}?extensions={listed}")
+            assert refused(stranger) == (403, "scope_missing")
+            (denied,) = {*listed.split(",")} - {"demo"}
+            assert stranger.json()["details"] == {"extensionId": denied}
+        own = send(client, "GET", f"{path}?extensions=demo")
+    with guarded.client(guarded.reader) as client:
+        reader = send(client, "GET", f"{path}?extensions=demo,other")
+
+    assert (own.status_code, reader.status_code) == (200, 200)
+
+
 def wrong_tokens(token: str) -> Iterator[str]:
     yield from ("", "x", "vt_", token[:-1], token + "x", token[:-1] + "\u00e9", token.upper())
     yield token.replace("vt_", "vt-", 1)

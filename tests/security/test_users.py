@@ -230,6 +230,22 @@ def test_the_feed_of_one_user_has_no_event_of_another(shared: RunningServer) -> 
         assert "of-mary" not in str(items)
 
 
+def test_a_joint_feed_finds_only_the_users_own_extensions(shared: RunningServer) -> None:
+    with client_of(shared, "mona") as mona, client_of(shared, "nils") as nils:
+        prepare(mona, "mona")
+        prepare(nils, "nils")
+        mine = nils.headers["x-extension-id"]
+        registered = mona.post("/register", json={"extensionId": "of-mona"})
+        assert registered.status_code == 200, registered.text
+
+        answer = nils.get(f"/changes?extensions={mine},of-mona")
+        items = nils.get(f"/changes?extensions={mine}&since={mine}:0").json()["items"]
+
+        assert (answer.status_code, answer.json()["details"]) == (404, {"extensionId": "of-mona"})
+        assert items
+        assert "mona" not in str(items)
+
+
 def test_a_session_of_one_user_is_unknown_to_another(shared: RunningServer) -> None:
     with client_of(shared, "olga") as olga, client_of(shared, "paul") as paul:
         prepare(olga, "olga")

@@ -278,6 +278,55 @@ def test_many_tabs_are_in_step_and_leave_connections_free(
     tab.evaluate("async () => { await Promise.all(more.map((one) => one.close())); }")
 
 
+FOLLOW = """
+async ([ids, polls]) => {
+    globalThis.followed = { events: [], gone: [] };
+    if (!polls) {
+        // The tracker's own feed would take the last connection that a browser opens for feeds.
+        await vt.close();
+        globalThis.vt = await vt.constructor.connect({ extensionId: vt.extensionId, feed: false });
+    }
+    await vt.follow(ids, ({ extensionId, changes }) => {
+        followed.events.push([extensionId, changes.at(-1).key]);
+    }, { onGone: (id) => followed.gone.push(id) });
+}
+"""
+OPENED = """
+() => performance.getEntriesByType('resource')
+    .filter(({ name }) => name.includes('/cross-extension/') && name.includes('since='))
+    .map(({ initiatorType }) => initiatorType)
+"""
+
+
+@pytest.mark.parametrize("polls", [False, True], ids=["with a feed", "by polling"])
+def test_a_page_follows_several_extensions(
+    author: Author, tavern: SillyTavern, polls: bool
+) -> None:
+    tab = author.tab
+    ids = [f"{tab.evaluate('() => vt.extensionId')}-{name}" for name in ("outfits", "weather")]
+    for extension_id in ids:
+        tavern.register(extension_id)
+    tab.evaluate("() => performance.clearResourceTimings()")
+    tab.evaluate(FOLLOW, [ids, polls])
+
+    for extension_id, key in zip(ids, ("hat", "rain"), strict=True):
+        with tavern.client(extension_id) as client:
+            written = client.put("/chats/c/data", json={"key": key, "value": 1})
+            assert written.status_code == 200, written.text
+        tab.wait_until("(id) => followed.events.some(([from]) => from === id)", extension_id)
+    with tavern.client(ids[0]) as client:
+        client.request("DELETE", "/register", json={"extensionId": ids[0]})
+    tab.wait_until("() => followed.gone.length === 1")
+
+    assert tab.evaluate("() => followed") == {
+        "events": [[ids[0], "hat"], [ids[1], "rain"]],
+        "gone": [ids[0]],
+    }
+    # A stream is listed when it has ended; a page at once.
+    assert bool(tab.evaluate(OPENED)) is polls
+    assert tab.errors == []
+
+
 def test_text_in_messages(author: Author) -> None:
     tab = author.tab
     tab.send("Draw a cat.")

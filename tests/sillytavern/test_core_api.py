@@ -20,9 +20,9 @@ import httpx
 import pytest
 
 from tests.api.chats.conftest import chat, queue, values
-from tests.api.test_feed import read_events, take
 from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.host import SillyTavern
+from tests.support.events import read_events, take
 from tests.test_original_client import original
 from valuetracker.settings import PREFIX
 

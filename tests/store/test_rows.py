@@ -35,7 +35,7 @@ ROWS: list[Any] = [
     CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 0, 7, 8),
     HolderRow(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT, 0, 3, 5),
     DataRow(2, "hp", "50", 13, 7 << 24, 8 << 24, 1),
-    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8),
+    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 1),
     PlaceRow(5, 4, "m1", "0", 6, 2, 7, "hash"),
     FlipRow(5, 7, 2),
     AliasRow("old chat", 4),
@@ -44,7 +44,7 @@ ROWS: list[Any] = [
     AdoptedRow(2, "hp", "50"),
     MemberRow(1, 2),
     SessionRow("session", 4, "tab", AT),
-    ClaimRow(4, "scenes/m1", 1767225600000),
+    ClaimRow(4, "scenes/m1", 86400000, 1000),
 ]
 # The same rows with None for everything that may be missing.
 BARE: list[Any] = [

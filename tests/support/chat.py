@@ -18,7 +18,7 @@ from tests.support.answers import MOMENT, REPRESENTATION, done, outcome
 # A visible message: its id (swipe 0), its id and its swipe, or the whole anchor as it is sent.
 Place = str | tuple[str, Any] | dict[str, Any]
 
-NO_OPERATIONS = {"pending": 0, "inProgress": 0, "retrying": 0}
+NO_OPERATIONS = {"pending": 0, "inProgress": 0, "retrying": 0, "paused": False}
 MERGED = (200, {"success": True, "message": "Instance data merged successfully"})
 OVERRIDDEN = (200, {"success": True, "message": "Instance data overridden successfully"})
 
@@ -278,6 +278,7 @@ def _data_writes(owner: str) -> list[Write]:
         ("PUT", f"{owner}/data/remove", {"keys": ["hp"]}),
         ("PATCH", f"{owner}/data", {"hp": 1}),
         ("POST", f"{owner}/restore", {"revision": 1}),
+        ("POST", f"{owner}/data/hp/restore", {"revision": 1}),
     ]
 
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 PORT = 55432
 # Without fsync a power cut loses data, but no way in which a test stops the server does.
@@ -77,7 +78,8 @@ class PostgresServer:
     def start(self, settings: str = QUICK) -> None:
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.directory} -c port={PORT} "
-            f"-c max_connections=100 {settings}"
+            # In the directory, because a server that is killed leaves its shared memory behind.
+            f"-c dynamic_shared_memory_type=mmap -c max_connections=100 {settings}"
         )
         self._control("start", "-o", options)
 
@@ -96,6 +98,9 @@ class PostgresServer:
         name = f"test_{secrets.token_hex(6)}"
         self.execute(f"CREATE DATABASE {name}")
         return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        self.execute(f"DROP DATABASE {urlsplit(url).path.removeprefix('/')}")
 
     def url(self, database: str, user: str = USER) -> str:
         return f"postgresql://{user}@/{database}?host={self.directory}&port={PORT}"

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ import pytest
 from tests.conftest import PATIENCE_SECONDS, wait_for
 from valuetracker.settings import PREFIX
 
+# Programs keep temporary files here that are too large for memory: this is on the disk.
+DISK = Path("/var/tmp")
 READY = re.compile(r"Value Tracker listening on (http://\S+)\n")
 
 
@@ -43,7 +46,10 @@ class Program:
 
     def client(self, extension_id: str | None = None) -> httpx.Client:
         headers = {"x-extension-id": extension_id} if extension_id else {}
-        return httpx.Client(base_url=self.url + PREFIX, headers=headers, timeout=PATIENCE_SECONDS)
+        # Without `verify` each client would read all certificates of the system.
+        return httpx.Client(
+            base_url=self.url + PREFIX, headers=headers, timeout=PATIENCE_SECONDS, verify=False
+        )
 
     def register(self, extension_id: str) -> None:
         with self.client() as client:
@@ -81,6 +87,13 @@ class Program:
 
 
 RunProgram = Callable[..., Program]
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder on the disk, where people have their files; other tests work in memory."""
+    with tempfile.TemporaryDirectory(dir=DISK, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from valuetracker.api import (
     batch,
+    branches,
     characters,
     chats,
     checkpoints,
@@ -38,7 +39,7 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "Data of a chat": data.CHAT_ENDPOINTS,
     "Series and processed ids": series.ENDPOINTS,
     "Operations": operations.ENDPOINTS,
-    "Checkpoints and branches": checkpoints.ENDPOINTS,
+    "Checkpoints and branches": [*checkpoints.ENDPOINTS, *branches.ENDPOINTS],
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.api.batch import CHAT_OPERATIONS, REFUSALS
-from valuetracker.api.history import DIFF_QUERY, HISTORY_QUERY, REVISION_FIELD, read_page
+from valuetracker.api.history import DIFF_QUERY, HISTORY_QUERY, RESTORE_BODY, read_page
 from valuetracker.errors import (
     ChatExists,
     ChatNotFound,
@@ -14,8 +14,8 @@ from valuetracker.errors import (
     InvalidId,
     InvalidKey,
     InvalidQuery,
-    MessageNotFound,
     NumberOutOfRange,
+    OperationsPending,
     RepeatedMessage,
     RevisionConflict,
     RevisionUnknown,
@@ -25,8 +25,16 @@ from valuetracker.errors import (
     ValueTooLarge,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import PAGE_FIELDS, PAST, Endpoint, Field
-from valuetracker.http.kinds import CHAT_ID, FLAG, KEY, STATE_AT, Kind, check_key_count, choice_kind
+from valuetracker.http.endpoint import (
+    CHAT_AT_FIELD,
+    CHAT_PAST,
+    DRY_RUN_FIELD,
+    PAGE_FIELDS,
+    PAST,
+    Endpoint,
+    Field,
+)
+from valuetracker.http.kinds import CHAT_ID, FLAG, KEY, Kind, check_key_count, choice_kind
 from valuetracker.names import CHAIN_LENGTH, CHAT_ID_LENGTH, CONTROL, HASH_LENGTH, check_id
 from valuetracker.records import (
     BatchAnswer,
@@ -165,9 +173,16 @@ async def restore_chat(call: Call) -> Written:
     The restore is a new revision and can itself be undone. Instances that were created since
     are deleted, and instances that were deleted since are created again. An instance that has
     moved to another chat since stays there, with a warning. The visible messages do not change,
-    and restored values continue to follow them.
+    and restored values continue to follow them. While operations of the chat are active, the
+    request is refused. With `dryRun` nothing changes, `changes` lists what would, and operations
+    may be active.
     """
-    return await call.write(restore.restore_chat, call.path["chat"], call.body["revision"])
+    return await call.write(
+        restore.restore_chat,
+        call.path["chat"],
+        call.body["revision"],
+        call.body.get("dryRun", False),
+    )
 
 
 def _parse_chain(value: Any) -> chats.VisibleChain:
@@ -295,16 +310,8 @@ ENDPOINTS = [
         "/chats/{chat}/state",
         get_state,
         returns=ChatState | None,
-        query=(
-            Field(
-                "at",
-                STATE_AT,
-                "The state at this revision (digits), at this time (ISO 8601), or as of this"
-                " message (`message:<id>`).",
-                required=False,
-            ),
-        ),
-        raises=(InvalidId, *PAST, MessageNotFound),
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, *CHAT_PAST),
     ),
     Endpoint(
         ("POST",),
@@ -322,7 +329,7 @@ ENDPOINTS = [
         returns=Reconciled,
         body=(
             Field("anchors", CHAIN, "The visible messages, oldest first."),
-            Field("dryRun", FLAG, "Change nothing, and answer what would change.", required=False),
+            DRY_RUN_FIELD,
         ),
         raises=(
             InvalidBody,
@@ -377,13 +384,14 @@ ENDPOINTS = [
         "/chats/{chat}/restore",
         restore_chat,
         returns=Restored,
-        body=(REVISION_FIELD,),
+        body=RESTORE_BODY,
         raises=(
             InvalidBody,
             InvalidId,
             RevisionUnknown,
             ChatNotFound,
             Compacted,
+            OperationsPending,
             RevisionConflict,
         ),
     ),

@@ -5,28 +5,41 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from valuetracker.api.history import RESTORE_BODY
 from valuetracker.errors import (
+    ChatNotFound,
+    Compacted,
     DataKeyNotFound,
     InstanceNotFound,
     InvalidBody,
     InvalidId,
     InvalidKey,
     InvalidPatch,
+    MessageNotFound,
     NumberOutOfRange,
     PatchFailed,
     PatchTestFailed,
     RevisionConflict,
+    RevisionUnknown,
     TooDeep,
     TooManyKeys,
     UnsupportedMediaType,
     ValueTooLarge,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import AT_FIELD, PAST, AnyDocument, AnyKeys, Endpoint, Field
+from valuetracker.http.endpoint import (
+    AT_FIELD,
+    CHAT_AT_FIELD,
+    PAST,
+    AnyDocument,
+    AnyKeys,
+    Endpoint,
+    Field,
+)
 from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
-from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.records import Removed, Restored, Success, SuccessMessage, Values, ValueSet
 from valuetracker.runtime.extension import Read
-from valuetracker.store import data
+from valuetracker.store import data, restore
 from valuetracker.store.log.json_patch import PATCH_OPERATIONS
 from valuetracker.store.rows.spaces import Address, chat, instance
 from valuetracker.store.tx.jobs import Written
@@ -44,7 +57,8 @@ async def list_values(call: Call) -> Read[Any]:
 
     Keys are in order of creation: an update keeps the position of a key, and a key that was
     removed and set again comes last. The answer is empty for an unknown instance or chat. `at`
-    reads an earlier state, also of something that has been deleted since.
+    reads an earlier state, also of something that has been deleted since; of a chat also the
+    state as of a message.
     """
     return await call.read(data.list_values, _target(call), call.query.get("at"))
 
@@ -95,6 +109,23 @@ async def merge_values(call: Call) -> Written:
 async def remove_values(call: Call) -> Written:
     """Remove the named keys, and count those that existed."""
     return await call.write(data.remove_values, _target(call), call.body["keys"])
+
+
+async def restore_value(call: Call) -> Written:
+    """
+    Restore one key to its value at a revision; where it was absent then, it is removed.
+
+    The restore is a new revision and can itself be undone. The restored value follows the
+    messages that had made it. Active operations do not matter. With `dryRun` nothing changes,
+    and `changes` lists what would.
+    """
+    return await call.write(
+        restore.restore_value,
+        _target(call),
+        call.path["key"],
+        call.body["revision"],
+        call.body.get("dryRun", False),
+    )
 
 
 async def patch_values(call: Call) -> Written:
@@ -231,14 +262,39 @@ ENDPOINTS = [
         ),
         quick=True,
     ),
+    Endpoint(
+        ("POST",),
+        "/instances/{instance}/data/{key}/restore",
+        restore_value,
+        returns=Restored,
+        body=RESTORE_BODY,
+        raises=(
+            InvalidBody,
+            InvalidId,
+            InvalidKey,
+            RevisionUnknown,
+            InstanceNotFound,
+            DataKeyNotFound,
+            Compacted,
+            RevisionConflict,
+        ),
+    ),
 ]
 
-# The same routes for a chat's own data. The first write creates the chat.
-CHAT_ENDPOINTS = [
-    replace(
+
+def _of_chat(endpoint: Endpoint) -> Endpoint:
+    """Return the row of the same route for a chat's own data."""
+    raises = tuple(each for each in endpoint.raises if each is not InstanceNotFound)
+    if endpoint.handler is restore_value:
+        raises = (*raises, ChatNotFound)
+    reads_past = AT_FIELD in endpoint.query
+    return replace(
         endpoint,
         path=endpoint.path.replace("/instances/{instance}", "/chats/{chat}"),
-        raises=tuple(each for each in endpoint.raises if each is not InstanceNotFound),
+        query=(CHAT_AT_FIELD,) if reads_past else endpoint.query,
+        raises=(*raises, MessageNotFound) if reads_past else raises,
     )
-    for endpoint in ENDPOINTS
-]
+
+
+# The same routes for a chat's own data. The first write creates the chat.
+CHAT_ENDPOINTS = [_of_chat(endpoint) for endpoint in ENDPOINTS]

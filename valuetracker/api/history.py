@@ -16,7 +16,7 @@ from valuetracker.errors import (
     RevisionUnknown,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import PAST, Endpoint, Field
+from valuetracker.http.endpoint import DRY_RUN_FIELD, PAST, Endpoint, Field
 from valuetracker.http.kinds import AT, CURSOR, KEY, PAGE_SIZE, REVISION, Kind, choice_kind
 from valuetracker.records import Compaction, Difference, History, Restored
 from valuetracker.runtime.extension import Read
@@ -66,9 +66,15 @@ async def restore_instance(call: Call) -> Written:
 
     A deleted instance is created again, with its character. The restore is a new revision and
     can itself be undone. `changed` counts the values that have changed. An instance that has
-    moved to another chat since stays there, with a warning.
+    moved to another chat since stays there, with a warning. With `dryRun` nothing changes, and
+    `changes` lists what would.
     """
-    return await call.write(restore.restore_instance, call.path["instance"], call.body["revision"])
+    return await call.write(
+        restore.restore_instance,
+        call.path["instance"],
+        call.body["revision"],
+        call.body.get("dryRun", False),
+    )
 
 
 async def restore_character(call: Call) -> Any:
@@ -76,10 +82,14 @@ async def restore_character(call: Call) -> Any:
     Restore a character, its instances and their values to their state at a revision.
 
     Instances that were deleted since are created again, and instances that were created since
-    are deleted. Instances that came from another character since return to it.
+    are deleted. Instances that came from another character since return to it. With `dryRun`
+    nothing changes, and `changes` lists what would.
     """
     return await call.write(
-        restore.restore_character, call.path["character"], call.body["revision"]
+        restore.restore_character,
+        call.path["character"],
+        call.body["revision"],
+        call.body.get("dryRun", False),
     )
 
 
@@ -118,7 +128,10 @@ KEEP = Kind(
     _parse_keep,
 )
 
-REVISION_FIELD = Field("revision", REVISION, "The revision to restore.")
+RESTORE_BODY = (
+    Field("revision", REVISION, "The revision to restore."),
+    DRY_RUN_FIELD,
+)
 
 HISTORY_QUERY = (
     Field("key", KEY, "Only changes of this key.", required=False),
@@ -160,7 +173,7 @@ ENDPOINTS = [
         "/instances/{instance}/restore",
         restore_instance,
         returns=Restored,
-        body=(REVISION_FIELD,),
+        body=RESTORE_BODY,
         raises=(
             InvalidBody,
             InvalidId,
@@ -175,7 +188,7 @@ ENDPOINTS = [
         "/characters/{character}/restore",
         restore_character,
         returns=Restored,
-        body=(REVISION_FIELD,),
+        body=RESTORE_BODY,
         raises=(
             InvalidBody,
             InvalidId,

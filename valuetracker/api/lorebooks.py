@@ -11,7 +11,14 @@ from typing import Any
 import orjson
 
 from valuetracker.api.sillytavern import configured, user_of
-from valuetracker.bridge.lorebooks import KEEP, REGENERATE, CloneRequest, remove_lorebook
+from valuetracker.bridge.lorebooks import (
+    KEEP,
+    REGENERATE,
+    CloneRequest,
+    copy_record,
+    is_missing,
+    remove_lorebook,
+)
 from valuetracker.bridge.lorebooks import clone_lorebook as clone_world
 from valuetracker.bridge.records import LorebookClone
 from valuetracker.errors import (
@@ -56,10 +63,9 @@ async def create_with_lorebook(
     """
     Copy the lorebook, then create the checkpoint: no checkpoint exists without its copy.
 
-    A repeated request gets the first answer and makes no second copy.
+    A checkpoint that waits has the copy made again when it is made. A repeated request gets the
+    first answer and makes no second copy.
     """
-    if wanted.when_ready:
-        raise InvalidBody("`lorebook` cannot be copied later: leave `whenReady` out.")
     if not (call.caller.admin or call.caller.is_bridge):
         raise AdminRequired("Only an admin, or a user of SillyTavern, may have lorebooks copied.")
     config, user = configured(call), user_of(call)
@@ -68,8 +74,8 @@ async def create_with_lorebook(
     copy = await asyncio.to_thread(clone_world, config, user, clone)
     expect = orjson.loads(wanted.expect) if wanted.expect is not None else {}
     expect.setdefault("lorebook", copy["name"])
-    record = {name: copy[name] for name in ("source", "name", "entries", "warnings")}
-    wanted = replace(wanted, expect=canonical(expect), lorebook=orjson.dumps(record).decode())
+    record = copy_record(copy, user, clone.uids)
+    wanted = replace(wanted, expect=canonical(expect), lorebook=record)
     try:
         written = await call.write(checkpoints.create_checkpoint, call.path["chat"], wanted)
     except ValueTrackerError as error:
@@ -80,6 +86,20 @@ async def create_with_lorebook(
     if written.replayed:
         await asyncio.to_thread(remove_lorebook, config, user, copy["name"])
     return written
+
+
+async def find_warnings(call: Call, chat_id: str, checkpoint: str | None) -> tuple[str, ...]:
+    """
+    Return a warning if the copy of a lorebook is gone that a checkpoint was made with.
+
+    Without a name it is the record that a branch was made from.
+    """
+    name = (await call.read(checkpoints.find_lorebook, chat_id, checkpoint)).result
+    if name is None:
+        return ()
+    if not await asyncio.to_thread(is_missing, configured(call), user_of(call), name):
+        return ()
+    return (f"Lorebook {name} is missing: it was deleted or renamed.",)
 
 
 # The fields of these routes

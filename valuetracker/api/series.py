@@ -17,7 +17,7 @@ from valuetracker.errors import (
     VersionNotFound,
 )
 from valuetracker.http.call import Call
-from valuetracker.http.endpoint import AnyKeys, Endpoint, Field
+from valuetracker.http.endpoint import CHAT_AT_FIELD, CHAT_PAST, AnyKeys, Endpoint, Field
 from valuetracker.http.kinds import Kind
 from valuetracker.names import CHAT_ID_LENGTH, check_id
 from valuetracker.records import (
@@ -63,18 +63,25 @@ async def add_version(call: Call) -> Written:
 
 async def get_series(call: Call) -> Read[Any]:
     """Read all versions of a series; the list is empty for an unknown series."""
-    return await call.read(series.get_series, call.path["chat"], call.path["series"])
+    return await call.read(
+        series.get_series, call.path["chat"], call.path["series"], call.query.get("at")
+    )
 
 
 async def get_version(call: Call) -> Read[Any]:
     """Read one version of a series."""
-    version = _version(call)
-    return await call.read(series.get_version, call.path["chat"], call.path["series"], version)
+    return await _read_version(call, _version(call))
 
 
 async def get_current_version(call: Call) -> Read[Any]:
     """Read the current version: the last one added or chosen, or else the newest one."""
-    return await call.read(series.get_version, call.path["chat"], call.path["series"], None)
+    return await _read_version(call, None)
+
+
+async def _read_version(call: Call, version: int | None) -> Read[Any]:
+    return await call.read(
+        series.get_version, call.path["chat"], call.path["series"], version, call.query.get("at")
+    )
 
 
 async def choose_version(call: Call) -> Written:
@@ -113,13 +120,19 @@ async def claim(call: Call) -> Written:
 
 async def list_processed(call: Call) -> Read[Any]:
     """List the processed ids of a set, without claims that are not confirmed."""
-    return await call.read(processed.list_processed, call.path["chat"], call.path["set"])
+    return await call.read(
+        processed.list_processed, call.path["chat"], call.path["set"], call.query.get("at")
+    )
 
 
 async def is_processed(call: Call) -> Read[Any]:
     """Read if an id has been processed."""
     return await call.read(
-        processed.is_processed, call.path["chat"], call.path["set"], call.path["id"]
+        processed.is_processed,
+        call.path["chat"],
+        call.path["set"],
+        call.path["id"],
+        call.query.get("at"),
     )
 
 
@@ -203,7 +216,14 @@ ENDPOINTS = [
         ),
         status=201,
     ),
-    Endpoint(("GET",), SERIES, get_series, returns=Series, raises=(InvalidId,)),
+    Endpoint(
+        ("GET",),
+        SERIES,
+        get_series,
+        returns=Series,
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, *CHAT_PAST),
+    ),
     Endpoint(
         ("DELETE",), SERIES, clear_series, returns=Cleared, raises=(InvalidId, RevisionConflict)
     ),
@@ -212,7 +232,8 @@ ENDPOINTS = [
         f"{SERIES}/current",
         get_current_version,
         returns=Version,
-        raises=(InvalidId, VersionNotFound),
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, VersionNotFound, *CHAT_PAST),
     ),
     Endpoint(
         ("PUT",),
@@ -227,7 +248,8 @@ ENDPOINTS = [
         f"{SERIES}/{{version}}",
         get_version,
         returns=Version,
-        raises=(InvalidId, VersionNotFound),
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, VersionNotFound, *CHAT_PAST),
     ),
     Endpoint(
         ("DELETE",),
@@ -247,8 +269,22 @@ ENDPOINTS = [
         ),
         raises=(InvalidBody, InvalidId, RevisionConflict),
     ),
-    Endpoint(("GET",), SET, list_processed, returns=ProcessedIds, raises=(InvalidId,)),
-    Endpoint(("GET",), f"{SET}/{{id}}", is_processed, returns=IsProcessed, raises=(InvalidId,)),
+    Endpoint(
+        ("GET",),
+        SET,
+        list_processed,
+        returns=ProcessedIds,
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, *CHAT_PAST),
+    ),
+    Endpoint(
+        ("GET",),
+        f"{SET}/{{id}}",
+        is_processed,
+        returns=IsProcessed,
+        query=(CHAT_AT_FIELD,),
+        raises=(InvalidId, *CHAT_PAST),
+    ),
     Endpoint(
         ("PUT",),
         f"{SET}/{{id}}",

@@ -11,7 +11,7 @@ from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
 from valuetracker.errors import InvalidBody
 from valuetracker.http.call import Call, Document
 from valuetracker.http.endpoint import Endpoint, Field
-from valuetracker.http.kinds import LARGEST_PAGE, TEXT
+from valuetracker.http.kinds import EXTENSIONS_PER_FEED, LARGEST_PAGE, TEXT
 from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
 from valuetracker.records import Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES
@@ -85,6 +85,7 @@ async def limits(call: Call) -> Limits:
         "headerBytes": HEADER_BYTES,
         "headerCount": HEADER_COUNT,
         "connections": call.service.settings.connections,
+        "feedExtensions": EXTENSIONS_PER_FEED,
         "feedReaders": call.service.settings.feed_readers,
         "allFeedReaders": call.service.settings.all_feed_readers,
     }

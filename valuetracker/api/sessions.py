@@ -87,6 +87,9 @@ async def sync_session(call: Call) -> SessionSync:
     `variables` is not, the values of that chat are sent. With `store`, the values that come
     back are written to that chat.
 
+    If SillyTavern cannot be reached or its answer cannot be used, the answer is `502`, and its
+    `details` have `message_count`, `timeout`, `latency_ms` and `endpoint`.
+
     A SillyTavern with accounts refuses requests without a login. In that case, send the session
     to `/session/sync` from a page of SillyTavern.
     """
@@ -111,11 +114,17 @@ async def sync_session(call: Call) -> SessionSync:
         body.get("timeout", DEFAULT_SECONDS),
         body.get("dry_run", False),
     )
-    sync = await exchange.run()
+    try:
+        sync = await exchange.run()
+        returned = sync["received"].get("variables")
+        if chat_id is not None and body.get("store") and sync["ok"] and isinstance(returned, dict):
+            await _store_returned(call, chat_id, returned)
+    except ValueTrackerError as error:
+        if isinstance(error, UpstreamFailed):
+            error.details |= exchange.measures()
+        _board(call).add_sync(user_of(call), exchange.failure(error))
+        raise
     _board(call).add_sync(user_of(call), summary(sync))
-    returned = sync["received"].get("variables")
-    if chat_id is not None and body.get("store") and sync["ok"] and isinstance(returned, dict):
-        await _store_returned(call, chat_id, returned)
     return sync
 
 
@@ -129,7 +138,7 @@ async def _store_returned(call: Call, chat_id: str, returned: dict[str, Any]) ->
 
 
 async def list_syncs(call: Call) -> RecentSyncs:
-    """List the latest session syncs of this server, newest first."""
+    """List the latest session syncs of this server, also those that failed, newest first."""
     return {"items": _board(call).recent_syncs(user_of(call))}
 
 

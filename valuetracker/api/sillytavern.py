@@ -30,6 +30,7 @@ from valuetracker.errors import (
     OriginNotAllowed,
     OutsideRoots,
     PluginConflict,
+    PythonUnusable,
     SourceNotFound,
     StorageFull,
     SymlinkRefused,
@@ -126,6 +127,10 @@ async def sync_extension(call: Call) -> ExtensionSync:
     different ones are updated. Hidden files are not copied, and nothing is deleted. The server
     writes to configured folders only, follows no symbolic link, and writes each file completely
     or not at all.
+
+    The copied plugin starts the server with the Python that runs this one. If that Python could
+    not start it from SillyTavern's folder, the request is refused, a dry run too, and the hint
+    names the command to run.
     """
     source, destination = call.body.get("source"), call.body.get("destination")
     dry_run = call.body.get("dry_run", True)
@@ -244,6 +249,7 @@ ENDPOINTS = [
             SymlinkRefused,
             SourceNotFound,
             PluginConflict,
+            PythonUnusable,
             NotWritable,
             StorageFull,
         ),

@@ -9,15 +9,17 @@ entry's uid are changed as well.
 
 from __future__ import annotations
 
-import copy
+import asyncio
 import json
 import time
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from os.path import isdir
 from pathlib import Path
 from typing import Any
 
-from valuetracker.bridge.configuration import Configuration
+from valuetracker.bridge.configuration import Configuration, configuration
 from valuetracker.bridge.folders import Folder
 from valuetracker.bridge.records import LorebookClone
 from valuetracker.errors import (
@@ -25,7 +27,9 @@ from valuetracker.errors import (
     LorebookExists,
     LorebookNotFound,
     SourceNotFound,
+    ValueTrackerError,
 )
+from valuetracker.settings import Settings
 
 REGISTRY = "_registry_"
 KEEP, REGENERATE = "keep", "regenerate"
@@ -46,12 +50,12 @@ class CloneRequest:
     uids: str = REGENERATE
 
 
-def worlds_folder(configuration: Configuration, user: str) -> tuple[Path, tuple[str, ...]]:
+def worlds_folder(config: Configuration, user: str) -> tuple[Path, tuple[str, ...]]:
     """Return a root, and the names from the root to the folder of a user's lorebooks."""
     names = (user, "worlds")
-    if configuration.data_root is not None:
-        return configuration.data_root, names
-    for root in configuration.sillytaverns():
+    if config.data_root is not None:
+        return config.data_root, names
+    for root in config.sillytaverns():
         if isdir(root / "data"):
             return root / "data", names
     raise LorebookNotFound(
@@ -60,9 +64,13 @@ def worlds_folder(configuration: Configuration, user: str) -> tuple[Path, tuple[
     )
 
 
-def clone_lorebook(configuration: Configuration, user: str, request: CloneRequest) -> LorebookClone:
+def clone_lorebook(config: Configuration, user: str, request: CloneRequest) -> LorebookClone:
     """Copy a lorebook to a new file, completely or not at all."""
-    root, names = worlds_folder(configuration, user)
+    return _clone(config, user, request, replace=False)
+
+
+def _clone(config: Configuration, user: str, request: CloneRequest, replace: bool) -> LorebookClone:
+    root, names = worlds_folder(config, user)
     try:
         with Folder.open(root, names) as folder:
             text = folder.read(f"{request.name}.json")
@@ -75,7 +83,7 @@ def clone_lorebook(configuration: Configuration, user: str, request: CloneReques
             if len(parse_world(written)["entries"]) != count:
                 raise LorebookDamaged("Not all entries could be copied.")
             try:
-                folder.write(f"{name}.json", written, replace=False)
+                folder.write(f"{name}.json", written, replace)
             except FileExistsError:
                 raise LorebookExists(f"A lorebook {name} exists already.") from None
     except (FileNotFoundError, SourceNotFound):
@@ -89,9 +97,53 @@ def clone_lorebook(configuration: Configuration, user: str, request: CloneReques
     }
 
 
-def remove_lorebook(configuration: Configuration, user: str, name: str) -> None:
+def copy_record(clone: LorebookClone, user: str, uids: str) -> dict[str, Any]:
+    """Return what a checkpoint keeps of a copy: enough to show it, and to make it again."""
+    shown = {name: clone[name] for name in ("source", "name", "entries", "warnings")}
+    return {**shown, "user": user, "uids": uids}
+
+
+async def renew_copy(settings: Settings, copy: dict[str, Any]) -> dict[str, Any]:
+    """Copy a lorebook again over its copy; return the new record."""
+    renew = partial(_renew, configuration(settings), copy)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # On the thread of a SQLite database, which may wait for a file.
+        return renew()
+    return await asyncio.to_thread(renew)
+
+
+def _renew(config: Configuration, copy: dict[str, Any]) -> dict[str, Any]:
+    request = CloneRequest(copy["source"], copy["name"], copy["uids"])
+    try:
+        clone = _clone(config, copy["user"], request, replace=True)
+    except ValueTrackerError as error:
+        # The copy from when the checkpoint was asked for is better than none.
+        early = f"The lorebook could not be copied again: {error.message}"
+        return {**copy, "warnings": [*copy["warnings"], early]}
+    return copy_record(clone, copy["user"], copy["uids"])
+
+
+def is_missing(config: Configuration, user: str, name: str) -> bool:
+    """Return True if a lorebook is not there, and it is known where it should be."""
+    try:
+        root, names = worlds_folder(config, user)
+    except LorebookNotFound:
+        return False
+    try:
+        with Folder.open(root, names) as folder:
+            return not folder.has(f"{name}.json")
+    except (FileNotFoundError, SourceNotFound):
+        return True
+    except ValueTrackerError:
+        # The folder cannot be read: nothing is known.
+        return False
+
+
+def remove_lorebook(config: Configuration, user: str, name: str) -> None:
     """Remove a copy that is not needed after all."""
-    root, names = worlds_folder(configuration, user)
+    root, names = worlds_folder(config, user)
     with Folder.open(root, names) as folder:
         folder.remove(f"{name}.json")
 
@@ -134,7 +186,7 @@ def _serialise(world: World) -> bytes:
 
 def cloned(world: World, uids: str) -> tuple[World, dict[Any, int], list[str]]:
     """Return the world with new uids, the new uids by the old ones, and warnings."""
-    clone = copy.deepcopy(world)
+    clone = deepcopy(world)
     if uids == KEEP:
         return clone, {}, []
     given = _new_uids(world["entries"])

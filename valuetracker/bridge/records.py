@@ -199,37 +199,39 @@ class PanelReply(TypedDict):
     meta: NotRequired[dict[str, Any]]
 
 
-class SessionSync(TypedDict):
+class SyncMeasures(TypedDict):
+    """How much was sent where, and how long that took; also `details` of a sync that failed."""
+
+    message_count: int
+    timeout: float
+    latency_ms: float
+    endpoint: str
+
+
+class SessionSync(SyncMeasures):
     """The context that was sent to SillyTavern, and its answer."""
 
     ok: bool
     status: str
     reply: Any
     error: str | None
-    latency_ms: float
     sent: dict[str, Any]
     received: dict[str, Any]
-    endpoint: str
     timestamp: str
-    message_count: int
     context: dict[str, Any]
     scene_source: str
-    timeout: float
     dry_run: bool
     panel_reply: PanelReply | None
     reply_text: str | None
 
 
-class SyncSummary(TypedDict):
+class SyncSummary(SyncMeasures):
     """A summary of one recent session sync."""
 
     session_id: str
     ok: bool
     status: str
     error: str | None
-    latency_ms: float
-    message_count: int
-    timeout: float
     dry_run: bool
     timestamp: str
 

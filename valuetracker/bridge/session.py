@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -18,13 +18,15 @@ import orjson
 from valuetracker.bridge.configuration import Configuration
 from valuetracker.bridge.health import milliseconds
 from valuetracker.bridge.origins import Origin
-from valuetracker.bridge.records import PanelReply, SessionSync, SyncSummary
+from valuetracker.bridge.records import PanelReply, SessionSync, SyncMeasures, SyncSummary
 from valuetracker.bridge.upstream import Upstream
-from valuetracker.errors import UpstreamFailed
+from valuetracker.errors import UpstreamFailed, ValueTrackerError
 from valuetracker.records import now
 
 SPEAKERS = ("role", "speaker", "character")
 TEXTS = ("content", "text", "line")
+REPLY_SPEAKERS = ("role", "speaker")
+REPLY_TEXTS = ("content", "text")
 # The receiver gets less time than we wait, so that its answer arrives in time.
 SHARE_OF_TIME = 0.9
 
@@ -54,15 +56,18 @@ def _normalise(message: Any) -> dict[str, Any]:
     }
     if message.get("timestamp") is not None:
         turn["timestamp"] = message["timestamp"]
-    known = (*SPEAKERS, *TEXTS, "timestamp", "meta")
-    meta = {name: value for name, value in message.items() if name not in known}
-    if isinstance(message.get("meta"), dict):
-        meta = {**message["meta"], **meta}
-    elif message.get("meta") is not None:
-        meta["meta"] = message["meta"]
-    if meta:
+    if meta := _meta(message, (*SPEAKERS, *TEXTS, "timestamp")):
         turn["meta"] = meta
     return turn
+
+
+def _meta(document: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the `meta` of a message or a reply, with all its fields that have no other place."""
+    rest = {name: value for name, value in document.items() if name not in (*known, "meta")}
+    meta = document.get("meta")
+    if isinstance(meta, dict):
+        return {**meta, **rest}
+    return rest if meta is None else {**rest, "meta": meta}
 
 
 def _first(message: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -106,13 +111,14 @@ def panel_reply(reply: Any) -> PanelReply | None:
     if not isinstance(reply, dict):
         return {"role": "assistant", "content": _as_text(reply)}
     panel: PanelReply = {
-        "role": _as_text(_first(reply, ("role", "speaker")) or "assistant"),
-        "content": _as_text(_first(reply, ("content", "text"))),
+        "role": _as_text(_first(reply, REPLY_SPEAKERS) or "assistant"),
+        "content": _as_text(_first(reply, REPLY_TEXTS)),
     }
     if reply.get("emotion") is not None:
         panel["emotion"] = reply["emotion"]
-    if isinstance(reply.get("meta"), dict):
-        panel["meta"] = reply["meta"]
+    meta = _meta(reply, (*REPLY_SPEAKERS, *REPLY_TEXTS, "emotion"))
+    if meta or isinstance(reply.get("meta"), dict):
+        panel["meta"] = meta
     return panel
 
 
@@ -127,10 +133,10 @@ class Exchange:
     scene_source: str
     timeout: float
     dry_run: bool
+    started: float = field(default_factory=time.perf_counter)
 
     async def run(self) -> SessionSync:
         """Send the context, unless this is a dry run or the bridge is switched off."""
-        started = time.perf_counter()
         received: dict[str, Any] = {}
         ok, status, error = True, "ok", None
         if self.dry_run:
@@ -150,18 +156,36 @@ class Exchange:
             "status": status,
             "reply": reply,
             "error": error,
-            "latency_ms": milliseconds(started),
             "sent": self.context,
             "received": received,
-            "endpoint": f"{self.origin.url}{self.plugin_base}/session/sync",
             "timestamp": now(),
-            "message_count": len(self.context["messages"]),
             "context": self.context,
             "scene_source": self.scene_source,
-            "timeout": self.timeout,
+            **self.measures(),
             "dry_run": self.dry_run,
             "panel_reply": panel,
             "reply_text": panel["content"] if panel else None,
+        }
+
+    def measures(self) -> SyncMeasures:
+        """Return how much is sent where, and how long that has taken until now."""
+        return {
+            "message_count": len(self.context["messages"]),
+            "timeout": self.timeout,
+            "latency_ms": milliseconds(self.started),
+            "endpoint": f"{self.origin.url}{self.plugin_base}/session/sync",
+        }
+
+    def failure(self, error: ValueTrackerError) -> SyncSummary:
+        """Summarize a sync that failed."""
+        return {
+            "session_id": self.context["session_id"],
+            "ok": False,
+            "status": "error",
+            "error": error.message,
+            **self.measures(),
+            "dry_run": self.dry_run,
+            "timestamp": now(),
         }
 
     async def _send(self) -> dict[str, Any]:
@@ -180,9 +204,10 @@ def summary(sync: SessionSync) -> SyncSummary:
         "ok": sync["ok"],
         "status": sync["status"],
         "error": sync["error"],
-        "latency_ms": sync["latency_ms"],
         "message_count": sync["message_count"],
         "timeout": sync["timeout"],
+        "latency_ms": sync["latency_ms"],
+        "endpoint": sync["endpoint"],
         "dry_run": sync["dry_run"],
         "timestamp": sync["timestamp"],
     }

@@ -9,6 +9,9 @@ have been answered, their callers write again, but not all at the same moment. A
 with the first of them would always leave the others to the next group. So a group begins when
 the event loop has run a few turns without a new job (`_gather`). This takes no longer than
 asking the kernel if something has arrived.
+
+One client alone gains nothing by a group. Where the engine can (`_commit_at_once`), its job is
+committed before `write` returns, without a task and without a turn of the event loop.
 """
 
 from __future__ import annotations
@@ -67,6 +70,8 @@ class GroupWriter(ABC):
         self._pump: asyncio.Task[None] | None = None
         # How many jobs the last group had.
         self._last_size = 0
+        # True if a job was committed at once in this turn of the event loop.
+        self._turn_is_used = False
         self._loop = asyncio.get_running_loop()
 
     # Each engine's half
@@ -83,9 +88,17 @@ class GroupWriter(ABC):
     def _translate(self, error: Exception) -> Exception:
         """Return the error that a caller gets for an error of the database driver."""
 
+    def _commit_at_once(self, job: Any) -> Outcome | None:
+        """Run one job and commit it without waiting; return None if it has to wait."""
+        return None
+
     async def _after_group(self) -> None:
         """Do what the engine has to do between two groups, after the answers."""
         return
+
+    def _is_work_left(self) -> bool:
+        """Return true if `_after_group` has something to do."""
+        return False
 
     # The queue
 
@@ -101,11 +114,39 @@ class GroupWriter(ABC):
         return None
 
     async def write(self, job: Any) -> Any:
+        if self._last_size == 1 and self._pump is None and not self._turn_is_used:
+            outcome = self._write_at_once(job)
+            if outcome is not None:
+                done, result = outcome.results[0]
+                if not done:
+                    raise result
+                return result
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append((job, answer))
         if self._pump is None:
             self._pump = self._loop.create_task(self._write_groups())
         return await answer
+
+    def _write_at_once(self, job: Any) -> Outcome | None:
+        """
+        Write a job as a group of its own, if that needs no wait.
+
+        A second job in the same turn of the event loop comes from another client: it waits for
+        a group.
+        """
+        outcome = self._commit_at_once(job)
+        if outcome is None:
+            return None
+        self._turn_is_used = True
+        self._loop.call_soon(self._end_turn)
+        self._reach_after_commit(outcome)
+        self._announce_commits(outcome)
+        if self._is_work_left():
+            self._pump = self._loop.create_task(self._write_groups())
+        return outcome
+
+    def _end_turn(self) -> None:
+        self._turn_is_used = False
 
     async def finish_writing(self) -> None:
         while self._pump is not None:
@@ -113,6 +154,7 @@ class GroupWriter(ABC):
 
     async def _write_groups(self) -> None:
         try:
+            await self._after_group()
             while self._waiting:
                 await self._gather()
                 await self._write_waiting()
@@ -144,12 +186,14 @@ class GroupWriter(ABC):
         if not group:
             return
         outcome = await self._write_group([job for job, _ in group])
-        try:
-            self._failpoint.reach("after_commit")
-        except RuntimeError as error:
-            # The group is committed and is announced; only the answers are lost.
-            outcome.results = [(False, error)] * len(group)
-        self._announce(group, outcome)
+        self._reach_after_commit(outcome)
+        self._announce_commits(outcome)
+        for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
+            if not answer.done():
+                if done:
+                    answer.set_result(result)
+                else:
+                    answer.set_exception(result)
 
     def _take_group(self) -> Group:
         group: Group = []
@@ -160,19 +204,20 @@ class GroupWriter(ABC):
                 group.append((job, answer))
         return group
 
-    def _announce(self, group: Group, outcome: Outcome) -> None:
+    def _announce_commits(self, outcome: Outcome) -> None:
         try:
             for committed in outcome.committed:
                 self.on_commit(committed)
         except Exception:
             # The group is committed: its callers must get their answers nevertheless.
             logger.exception("a commit could not be announced")
-        for (_, answer), (done, result) in zip(group, outcome.results, strict=True):
-            if not answer.done():
-                if done:
-                    answer.set_result(result)
-                else:
-                    answer.set_exception(result)
+
+    def _reach_after_commit(self, outcome: Outcome) -> None:
+        try:
+            self._failpoint.reach("after_commit")
+        except RuntimeError as error:
+            # The group is committed and is announced; only the answers are lost.
+            outcome.results = [(False, error)] * len(outcome.results)
 
     # One group
 
@@ -180,19 +225,25 @@ class GroupWriter(ABC):
         try:
             return await self._commit(jobs)
         except Exception as error:
-            # The rows that were kept include changes that were rolled back.
-            self._make_runner = self._new_runner_factory()
+            self._forget_rows()
             if len(jobs) == 1 or self._is_final(error):
-                meaning = self._judge(error)
-                if meaning is not error:
-                    # For the log.
-                    meaning.__cause__ = error
-                return Outcome.failed(meaning, len(jobs))
+                return self._failed(error, len(jobs))
         # One of the jobs failed unexpectedly, or the disk did. Alone, each gets its own answer.
         outcome = Outcome()
         for job in jobs:
             outcome.add(await self._write_group([job]))
         return outcome
+
+    def _forget_rows(self) -> None:
+        """Have all rows read again: those that were kept include changes that were rolled back."""
+        self._make_runner = self._new_runner_factory()
+
+    def _failed(self, error: Exception, jobs: int) -> Outcome:
+        meaning = self._judge(error)
+        if meaning is not error:
+            # For the log.
+            meaning.__cause__ = error
+        return Outcome.failed(meaning, jobs)
 
     async def _run_jobs(self, runner: JobRunner, jobs: list[Any]) -> Outcome:
         """Run the jobs inside the open transaction, up to the moment before the commit."""

@@ -1,15 +1,14 @@
 """
-When a group is committed on the event loop itself, and not on the writer's thread.
+When a job is committed on the event loop itself, and not on the writer's thread.
 
 To hand a group to a thread and back costs as much as a small group itself. That is well spent
 for a large group, and while the disk is slow: the event loop serves others meanwhile. One client
-alone gains nothing by it. So a group of one quick job is committed on the event loop, as long
-as commits take less than half a millisecond there.
+alone gains nothing by it. So one quick job alone is committed on the event loop, as long as
+commits take less than half a millisecond there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 SLOW_SECONDS = 0.0005
@@ -22,9 +21,9 @@ class LoopCommits:
         # As if the last ones had been slow: the first few go to the thread.
         self._seconds = 2 * SLOW_SECONDS
 
-    def allow(self, jobs: Sequence[Any]) -> bool:
-        """Return true if this group may be committed on the event loop."""
-        return len(jobs) == 1 and self._seconds < SLOW_SECONDS and getattr(jobs[0], "quick", False)
+    def allow(self, job: Any) -> bool:
+        """Return true if this job may be committed on the event loop."""
+        return self._seconds < SLOW_SECONDS and getattr(job, "quick", False)
 
     def add(self, seconds: float) -> None:
         """Note how long a commit took; one that was disturbed counts little in the average."""

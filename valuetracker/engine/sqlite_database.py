@@ -23,10 +23,11 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker.engine import MOST_ROWS, Job, TooLong
+from valuetracker.engine import MOST_ROWS, Job, NotVerifiedYet, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
 from valuetracker.engine.loop_commits import LoopCommits
+from valuetracker.engine.loop_reader import LoopReader
 from valuetracker.engine.migrations import migrate
 from valuetracker.engine.sqlite_connection import (
     Connection,
@@ -42,8 +43,8 @@ from valuetracker.engine.sqlite_file import (
     WAL_BYTES,
     Schema,
     check_header,
+    code_of,
     inspect,
-    open_file,
     open_reader,
     open_writer,
     run,
@@ -63,9 +64,6 @@ BACKGROUND_BYTES = 16 * 1024 * 1024
 # their turn.
 SLICE_SECONDS = 0.005
 PAUSE_SECONDS = 0.005
-# If reads take the event loop longer than this, they leave it for a while.
-SLOW_SECONDS = 0.002
-SLOW_PAUSE_SECONDS = 1.0
 
 
 class SQLiteDatabase(GroupWriter):
@@ -90,13 +88,11 @@ class SQLiteDatabase(GroupWriter):
         self._all_readers: list[Connection] = []
         self._reader_slots = asyncio.Semaphore(max(1, readers))
         self._loop_commits = LoopCommits()
+        # Closes a writer that failed on the event loop.
+        self._closing: asyncio.Task[None] | None = None
         # How many rows the writer had changed when the WAL was last copied into the file.
         self._copied_changes = 0
-        # The reader that the event loop uses itself, about how long that takes, and when it may
-        # do so again.
-        self._own_reader: sqlite3.Connection | None = None
-        self._read_seconds = 0.0
-        self._slow_until = 0.0
+        self._loop_reader = LoopReader(path, self._transaction)
 
     @classmethod
     async def open(
@@ -170,6 +166,7 @@ class SQLiteDatabase(GroupWriter):
         with contextlib.suppress(ValueTrackerError):
             await self._verify(self._run_slices(rows))
             self._unverified = None
+            self._loop_reader.end_snapshot()
 
     async def _run_slices(self, rows: RowVerification) -> None:
         reader = await self._add_reader()
@@ -230,28 +227,13 @@ class SQLiteDatabase(GroupWriter):
                 self._idle_readers.append(reader)
 
     def read_at_once(self, job: Job[T]) -> T | None:
-        started = time.monotonic()
-        if started < self._slow_until:
-            return None
+        self._check_in_place()
         try:
-            if self._own_reader is None:
-                # Another program may have locked the file: only a thread waits for it.
-                self._own_reader = open_file(self.path, read_only=True, busy_ms=0)
-                started = time.monotonic()
-            return self._read(self._own_reader, job)
+            return self._loop_reader.read(job)
+        except (ValueTrackerError, TooLong, NotVerifiedYet):
+            raise
         except Exception as error:
-            if _code_of(error) == sqlite3.SQLITE_BUSY:
-                return None
             raise self._judge(error) from error
-        finally:
-            ended = time.monotonic()
-            # An average, because another process may have had the processor once.
-            took = min(ended - started, 4 * SLOW_SECONDS)
-            self._read_seconds += (took - self._read_seconds) / 16
-            if self._read_seconds > SLOW_SECONDS:
-                # The disk is slow, or the values are large: the event loop must not wait again.
-                self._read_seconds = 0.0
-                self._slow_until = ended + SLOW_PAUSE_SECONDS
 
     async def _add_reader(self) -> Connection:
         reader = await open_reader(self.path)
@@ -276,38 +258,42 @@ class SQLiteDatabase(GroupWriter):
 
     # Writing
 
+    def _announce_commits(self, outcome: Outcome) -> None:
+        self._loop_reader.end_snapshot()
+        super()._announce_commits(outcome)
+
     async def _commit(self, jobs: list[Any]) -> Outcome:
+        self._loop_reader.end_snapshot()
         if self._writer is None:
             self._writer = await open_writer(self.path)
         writer = self._writer
         try:
-            if self._loop_commits.allow(jobs):
-                outcome = self._commit_on_loop(writer.connection, jobs)
-                if outcome is not None:
-                    return outcome
             return await writer.run(functools.partial(self._run_group, jobs=jobs))
         except Exception as error:
             if _is_io_error(error):
-                # After a failed write or sync nothing that this connection says can be relied
-                # on, and nobody knows how much of the file the kernel still has. The next group
-                # opens a new one.
                 self._writer = None
-                with contextlib.suppress(Exception):
-                    await writer.close()
+                await _close_failed(writer)
             raise
 
-    def _commit_on_loop(self, connection: sqlite3.Connection, jobs: list[Any]) -> Outcome | None:
-        """Commit a group on the event loop; return None if it should not wait for that."""
-        # Another program may have locked the file: only a thread waits for it.
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            return self._run_group(connection, jobs, most_rows=MOST_ROWS)
-        except (TooLong, sqlite3.Error) as error:
-            if not isinstance(error, TooLong) and _code_of(error) != sqlite3.SQLITE_BUSY:
-                raise
-            # The rows that were kept include changes that were rolled back.
-            self._make_runner = self._new_runner_factory()
+    def _commit_at_once(self, job: Any) -> Outcome | None:
+        """Commit one job on the event loop; return None if that should not wait for it."""
+        writer = self._writer
+        if writer is None or not self._loop_commits.allow(job):
             return None
+        self._loop_reader.end_snapshot()
+        connection = writer.connection
+        try:
+            # Another program may have locked the file: only a thread waits for it.
+            connection.execute("PRAGMA busy_timeout = 0")
+            return self._run_group(connection, [job], most_rows=MOST_ROWS)
+        except Exception as error:
+            self._forget_rows()
+            if isinstance(error, TooLong) or code_of(error) == sqlite3.SQLITE_BUSY:
+                return None
+            if _is_io_error(error):
+                self._writer = None
+                self._closing = self._loop.create_task(_close_failed(writer))
+            return self._failed(error, 1)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
@@ -335,9 +321,13 @@ class SQLiteDatabase(GroupWriter):
     async def _after_group(self) -> None:
         writer = self._writer
         if writer is not None and self._checkpoint_due(writer.connection):
+            self._loop_reader.end_snapshot()
             with contextlib.suppress(Exception):
                 # The group is committed and answered. A later group tries again.
                 await writer.run(self._checkpoint)
+
+    def _is_work_left(self) -> bool:
+        return self._writer is not None and self._checkpoint_due(self._writer.connection)
 
     def _checkpoint_due(self, connection: sqlite3.Connection) -> bool:
         # A changed row is about one page; many rows of one page are counted too often.
@@ -362,9 +352,9 @@ class SQLiteDatabase(GroupWriter):
         if self._verification is not None:
             self._verification.cancel()
             await asyncio.wait([self._verification])
-        if self._own_reader is not None:
-            self._own_reader.close()
-            self._own_reader = None
+        self._loop_reader.close()
+        if self._closing is not None:
+            await asyncio.wait([self._closing])
         for reader in self._all_readers:
             await _close(reader)
         self._all_readers.clear()
@@ -395,6 +385,17 @@ async def _close(connection: Connection) -> None:
         await connection.close()
 
 
+async def _close_failed(writer: Connection) -> None:
+    """
+    Close a writer after a failed write or sync; the next group opens another one.
+
+    Nothing that this connection says can be relied on, and nobody knows how much of the file the
+    kernel still has.
+    """
+    with contextlib.suppress(Exception):
+        await writer.close()
+
+
 def _roll_back(connection: sqlite3.Connection) -> None:
     # SQLite may have rolled back already, for example when the disk is full.
     with contextlib.suppress(sqlite3.Error):
@@ -403,9 +404,4 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _is_io_error(error: Exception) -> bool:
-    return _code_of(error) == sqlite3.SQLITE_IOERR
-
-
-def _code_of(error: Exception) -> int | None:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code & 0xFF if code is not None else None
+    return code_of(error) == sqlite3.SQLITE_IOERR

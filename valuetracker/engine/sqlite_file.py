@@ -80,6 +80,12 @@ def open_file(path: Path, *, read_only: bool, busy_ms: int = BUSY_MS) -> sqlite3
     return connection
 
 
+def code_of(error: Exception) -> int | None:
+    """Return the primary code of an error of SQLite; None for any other error."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if code is not None else None
+
+
 def wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 

@@ -6,7 +6,7 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── MalformedRequest, InvalidPath, InvalidQuery, InvalidBody, InvalidHeader
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
-    │   ├── InvalidAt, RevisionUnknown, InvalidPatch, InvalidOperation
+    │   ├── InvalidAt, RevisionUnknown, CursorMismatch, InvalidPatch, InvalidOperation
     │   ├── PathNotAllowed, InvalidHost, InvalidUser
     │   └── NoDestination, NotSillyTavern
     ├── Unauthorized          401
@@ -26,7 +26,7 @@ The errors that the API answers with, and those that stop the server from starti
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
-    │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending
+    │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending, MessageHidden
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
     │   ├── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
     │   ├── PluginConflict, NewerInstalled, PythonUnusable, NotWritable

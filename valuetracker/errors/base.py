@@ -26,6 +26,10 @@ class ValueTrackerError(Exception):
         """Add the index of the batch operation that failed."""
         self.details["index"] = index
 
+    def of_extension(self, extension_id: str) -> None:
+        """Add the extension that is refused, in a request that names several."""
+        self.details["extensionId"] = extension_id
+
     def body(self) -> dict[str, Any]:
         """Return the JSON body that every error is answered with."""
         return {

@@ -99,6 +99,13 @@ class IllegalMove(Conflict):
     hint = "An operation that has ended cannot be changed; add another one."
 
 
+class MessageHidden(Conflict):
+    """The message, or this swipe of it, is hidden."""
+
+    code = "message_hidden"
+    hint = "The user has left that telling of the story; reconcile the chat if it is shown again."
+
+
 class StaleClaim(Conflict):
     """The operation is no longer claimed with this claim."""
 
@@ -132,6 +139,7 @@ class CheckpointFailed(Conflict):
 
 
 class CheckpointInvalid(Conflict):
-    """The checkpoint does not agree with the log."""
+    """The checkpoint does not validate."""
 
     code = "checkpoint_invalid"
+    hint = "`details.errors` says why. Send `force: true` to use it nevertheless."

@@ -72,7 +72,9 @@ class PythonUnusable(Conflict):
     """This Python cannot run the server from another folder."""
 
     code = "python_unusable"
-    hint = "Install the package for this Python: `python3 -m pip install .` in the checkout."
+    hint = (
+        "Run `valuetracker sillytavern install <SillyTavern>` with a Python that has the package."
+    )
 
 
 class NotWritable(Conflict):

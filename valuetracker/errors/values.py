@@ -148,6 +148,13 @@ class RevisionUnknown(BadRequest):
     hint = "The answer to a write names the latest revision in `x-revision`."
 
 
+class CursorMismatch(BadRequest):
+    """The cursor is that of another feed."""
+
+    code = "cursor_mismatch"
+    hint = "Send a cursor that the same feed has given, or leave it out to begin now."
+
+
 class Compacted(ValueTrackerError):
     """The log was compacted and no longer reaches back that far."""
 

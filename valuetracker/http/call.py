@@ -64,6 +64,7 @@ class Call:
         "context",
         "document",
         "extension_id",
+        "extension_ids",
         "extensions",
         "last_event_id",
         "media_type",
@@ -87,6 +88,8 @@ class Call:
         # The extensions of the calling user.
         self.extensions = extensions
         self.extension_id = extension_id
+        # The extensions of a request that lists several; then `extension_id` is empty.
+        self.extension_ids: tuple[str, ...] = ()
         self.path = path
         self.query: dict[str, Any] = {}
         self.body: dict[str, Any] = {}

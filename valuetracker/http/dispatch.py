@@ -42,6 +42,7 @@ from valuetracker.http.replies import (
 from valuetracker.http.request_log import log_failure, log_request, logger, unexpected_failure
 from valuetracker.http.request_parsing import (
     choose_extension_id,
+    choose_listed,
     parse_body,
     parse_context,
     parse_extension_id,
@@ -51,7 +52,7 @@ from valuetracker.http.request_parsing import (
 )
 from valuetracker.http.router import Match, Router
 from valuetracker.names import DEFAULT_USER
-from valuetracker.runtime.answer_cache import AnswerCache, exact
+from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.extension import Read
 from valuetracker.settings import PREFIX
 from valuetracker.store.tx.jobs import Written
@@ -176,15 +177,28 @@ class Dispatcher:
             call.extension_id = call.path["extension"]
         if endpoint.query:
             call.query = parse_query(endpoint.query, query)
-        if endpoint.extension == "either":
-            call.extension_id = choose_extension_id(headers, call.query.get("extensionId"))
-        self.gate.permit(call.caller, endpoint, call.extension_id)
+        if endpoint.extension in ("either", "listed"):
+            call.extension_ids = choose_listed(call.query)
+            if not call.extension_ids:
+                call.extension_id = choose_extension_id(headers, call.query.get("extensionId"))
+        self._permit(call, endpoint)
         call.last_event_id = headers.get(b"last-event-id")
         if endpoint.body:
             parse_body(endpoint, request.body, headers, call)
         if endpoint.writes:
             call.status = endpoint.status
             call.context = parse_context(endpoint, request, headers)
+
+    def _permit(self, call: Call, endpoint: Endpoint) -> None:
+        """Raise if the caller may not do this to the extension, or to one of several."""
+        if not call.extension_ids:
+            self.gate.permit(call.caller, endpoint, call.extension_id)
+        for extension_id in call.extension_ids:
+            try:
+                self.gate.permit(call.caller, endpoint, extension_id)
+            except ValueTrackerError as refusal:
+                refusal.of_extension(extension_id)
+                raise
 
     def _reply(
         self, endpoint: Endpoint, request: Request, headers: HeaderMap, call: Call, result: Any
@@ -229,7 +243,6 @@ class Dispatcher:
             and named == (read.extension.id.encode() if endpoint.extension == "header" else b"")
         ):
             key = (call.caller.scope, named, request.target)
-            reply.body = exact(body)
             self.cache.keep(key, reply, read.extension, read.tags, read.shows, read.is_list)
         return if_modified(reply, headers)
 

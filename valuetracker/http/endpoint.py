@@ -14,17 +14,23 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from valuetracker.errors import Compacted, InvalidAt, RevisionUnknown, ValueTrackerError
+from valuetracker.errors import (
+    Compacted,
+    InvalidAt,
+    MessageNotFound,
+    RevisionUnknown,
+    ValueTrackerError,
+)
 from valuetracker.http.call import Call
-from valuetracker.http.kinds import AT, LIST_CURSOR, PAGE_SIZE, PATH_KINDS, Kind
+from valuetracker.http.kinds import AT, CHAT_AT, FLAG, LIST_CURSOR, PAGE_SIZE, PATH_KINDS, Kind
 
 Handler = Callable[[Call], Coroutine[Any, Any, Any]]
 
 PARAMETER = re.compile(r"\{([^}]*)\}")
 
-# Where the extension id comes from: the header; the path; either the header or the query; the
-# header if there is one; nowhere.
-ExtensionSource = Literal["header", "path", "either", "optional", "none"]
+# Where the extension id comes from: the header; the path; either the header or the query, which
+# may list several; the query, which lists several; the header if there is one; nowhere.
+ExtensionSource = Literal["header", "path", "either", "listed", "optional", "none"]
 
 # Who may call an endpoint (`gate` checks it):
 #   extension      whoever has the scope of the extension, or for a read that of reading others
@@ -51,6 +57,19 @@ AT_FIELD = Field(
     "at", AT, "The state at this revision (digits) or time (ISO 8601).", required=False
 )
 PAST: tuple[type[ValueTrackerError], ...] = (InvalidAt, RevisionUnknown, Compacted)
+# The same of reads of a chat.
+CHAT_AT_FIELD = Field(
+    "at",
+    CHAT_AT,
+    "The state at this revision (digits), at this time (ISO 8601), or as of this message"
+    " (`message:<id>`).",
+    required=False,
+)
+CHAT_PAST = (*PAST, MessageNotFound)
+# The field of what can be tried without a change.
+DRY_RUN_FIELD = Field(
+    "dryRun", FLAG, "Change nothing, and answer what would change.", required=False
+)
 # The parameters of lists that can be read in pages.
 PAGE_FIELDS = (
     Field(

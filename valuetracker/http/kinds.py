@@ -26,8 +26,8 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.records import moment
-from valuetracker.store.chat_state import AsOf
 from valuetracker.store.history import Cursor
+from valuetracker.store.log.state_at import AsOf, ChatAt
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _parse_at(text: str) -> int | str:
         raise InvalidAt() from None
 
 
-def _parse_state_at(text: str) -> int | str | AsOf:
+def _parse_chat_at(text: str) -> ChatAt:
     kind, colon, message_id = text.partition(":")
     if kind == "message" and colon:
         return AsOf(CHAT_ID.parse(message_id))
@@ -181,14 +181,39 @@ def _parse_cursor(text: str) -> Cursor:
     return Cursor(POSITION.parse(entry), POSITION.parse(index))
 
 
+def _parse_extension_ids(text: str) -> tuple[str, ...]:
+    ids = text.split(",")
+    if len(ids) > EXTENSIONS_PER_FEED:
+        raise InvalidQuery(f"This may name {EXTENSIONS_PER_FEED} extensions at the most.")
+    if len(set(ids)) < len(ids):
+        raise InvalidQuery("This names an extension twice.")
+    return tuple(map(EXTENSION_ID.parse, ids))
+
+
+def _parse_feed_cursor(text: str) -> int | dict[str, int]:
+    """Return the revision of one extension, or those of several by their ids."""
+    if ":" not in text:
+        revision: int = POSITION.parse(text)
+        return revision
+    pairs = [each.partition(":") for each in text.split(",")]
+    cursors = {id: number for id, _, number in pairs}
+    if len(cursors) < len(pairs) or not all(map(names.EXTENSION_ID.match, cursors)):
+        raise InvalidQuery("This must name each extension once, as in `a:12,b:7`.")
+    return {id: POSITION.parse(number) for id, number in cursors.items()}
+
+
 REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
 AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse_at)
-STATE_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_state_at)
+CHAT_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_chat_at)
 LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
 LARGEST_PAGE = 1_000
 PAGE_SIZE = number_kind(1, LARGEST_PAGE)
 CURSOR = Kind({"type": "string"}, _parse_cursor)
+# How many extensions one feed may follow.
+EXTENSIONS_PER_FEED = 32
+EXTENSION_IDS = Kind({"type": "string", "examples": ["a,b"]}, _parse_extension_ids)
+FEED_CURSOR = Kind({"type": "string", "examples": ["12", "a:12,b:7"]}, _parse_feed_cursor)
 # For callers any text: the ordinal of the last item.
 LIST_CURSOR = Kind({"type": "string"}, POSITION.parse)
 

@@ -187,6 +187,14 @@ def choose_extension_id(headers: HeaderMap, parameter: str | None) -> str:
     return check_extension_id(extension_id)
 
 
+def choose_listed(query: dict[str, Any]) -> tuple[str, ...]:
+    """Return the extensions that a query lists; none if it names one or none."""
+    listed: tuple[str, ...] = query.get("extensions", ())
+    if listed and "extensionId" in query:
+        raise InvalidQuery("The query names `extensionId` and `extensions`: send one of them.")
+    return listed
+
+
 # Path and query
 
 
@@ -204,7 +212,7 @@ def parse_path(match: Match) -> dict[str, str]:
 
 def parse_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
     texts: dict[str, str] = {}
-    for pair in query.split(b"&"):
+    for pair in query.split(b"&") if query else ():
         if pair:
             raw_name, _, raw_value = pair.replace(b"+", b" ").partition(b"=")
             name, value = decode(raw_name), decode(raw_value)

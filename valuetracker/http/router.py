@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
 from valuetracker.errors import InvalidPath, MethodNotAllowed, RouteNotFound
@@ -97,17 +97,17 @@ class Router:
         node = self._root
         if path.startswith(PREFIX_BYTES):
             node, path = self._prefixed, path[len(PREFIX_BYTES) - 1 :]
-        segments = [decode(segment) for segment in path.split(b"/")[1:]]
+        segments = _segments(path)
         # A slash at the end of a path is ignored. But a DELETE whose key is empty by mistake
         # must not become a DELETE of all keys.
         if len(segments) > 1 and segments[-1] == "":
-            takes_parameter = any(end.parameter for end, _ in _walk(node, segments[:-1], 0, ()))
+            takes_parameter = any(end.parameter for end, _ in _walk(node, segments[:-1]))
             if method != "DELETE" or not takes_parameter:
                 segments.pop()
         # HEAD is GET without the body of the answer.
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        for end, values in _walk(node, segments, 0, ()):
+        for end, values in _walk(node, segments):
             row = end.endpoints.get(wanted)
             if row is not None:
                 endpoint, parameters = row
@@ -119,24 +119,36 @@ class Router:
         raise InvalidPath() if None in segments else RouteNotFound()
 
 
-def _walk(
-    node: Node, segments: list[str | None], depth: int, values: tuple[str | None, ...]
-) -> Iterator[tuple[Node, tuple[str | None, ...]]]:
+Segments = list[str | None]
+
+
+def _segments(path: bytes) -> Segments:
+    """Return the decoded segments of a path; None for those that are malformed."""
+    if b"%" not in path:
+        try:
+            return [*path.decode().split("/")[1:]]
+        except UnicodeDecodeError:
+            pass
+    return [decode(segment) for segment in path.split(b"/")[1:]]
+
+
+def _walk(node: Node, segments: Segments) -> list[tuple[Node, tuple[str | None, ...]]]:
     """
-    Yield the nodes that a path leads to with their parameters, literal segments first.
+    Return the nodes that a path leads to with their parameters, literal segments first.
 
     There can be two: a key may be called `merge`, and then reading that key and merging
     differ in the method alone.
     """
-    if depth == len(segments):
-        yield node, values
-        return
-    segment = segments[depth]
-    literal = None if segment is None else node.literals.get(segment)
-    if literal is not None:
-        yield from _walk(literal, segments, depth + 1, values)
-    if node.parameter is not None:
-        yield from _walk(node.parameter, segments, depth + 1, (*values, segment))
+    reached: list[tuple[Node, tuple[str | None, ...]]] = [(node, ())]
+    for segment in segments:
+        before, reached = reached, []
+        for each, values in before:
+            literal = None if segment is None else each.literals.get(segment)
+            if literal is not None:
+                reached.append((literal, values))
+            if each.parameter is not None:
+                reached.append((each.parameter, (*values, segment)))
+    return reached
 
 
 def decode(raw: bytes) -> str | None:

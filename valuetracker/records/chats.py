@@ -15,7 +15,7 @@ class Chat(TypedDict):
 
     chatId: str
     parent: str | None
-    origin: Any
+    origin: Origin | None
     archived: bool
     createdAt: str
     updatedAt: str
@@ -35,7 +35,7 @@ class ChatState(TypedDict):
     chatId: str
     revision: int
     parent: str | None
-    origin: Any
+    origin: Origin | None
     data: Values
     instances: list[FullInstance]
     series: dict[str, SeriesSummary]
@@ -60,15 +60,16 @@ class SeriesSummary(TypedDict):
 
 
 class OperationCounts(TypedDict):
-    """The number of active operations of a chat, by status."""
+    """The number of active operations of a chat, by status; paused ones cannot be claimed."""
 
     pending: int
     inProgress: int
     retrying: int
+    paused: bool
 
 
 class ChangedValue(TypedDict):
-    """A value that a reconcile changed; `before` or `after` is absent where there was none."""
+    """A value that becomes another one; `before` or `after` is absent where there is none."""
 
     instanceId: str | None
     key: str
@@ -167,7 +168,11 @@ class ProcessedIds(TypedDict):
 
 
 class Operation(TypedDict):
-    """A piece of work that waits or is in progress."""
+    """
+    A piece of work that waits or is in progress.
+
+    `leaseUntil` is the time of day at which the lease ends, if nobody sets the clock.
+    """
 
     id: str
     type: str
@@ -177,8 +182,47 @@ class Operation(TypedDict):
     priority: int
     claim: str | None
     leaseUntil: str | None
+    attempts: int
+    maxAttempts: int
+    retryAfterMs: int | None
+    dependsOn: list[str]
+    anchor: OperationAnchor | None
     createdAt: str
     updatedAt: str
+
+
+class OperationAnchor(TypedDict):
+    """The message and the swipe that an operation works on."""
+
+    messageId: str
+    swipe: str
+
+
+class AddedOperation(Operation):
+    """An operation that was asked for; `created` is false if it was there already."""
+
+    created: bool
+
+
+class OperationEvent(TypedDict):
+    """
+    A change of the queue of a chat: `op` is add, update, remove, pause or resume.
+
+    `operation` is the operation after it, or the one that was removed; it has no `claim`, and no
+    `data` above 8 KiB.
+    """
+
+    at: str
+    actor: str
+    chatId: str
+    op: str
+    operation: Any
+
+
+class Paused(TypedDict):
+    """`paused` is true while no operation of the chat can be claimed."""
+
+    paused: bool
 
 
 class Cleanup(TypedDict):
@@ -240,24 +284,67 @@ class Validation(TypedDict):
     warnings: list[str]
 
 
+class CheckpointState(TypedDict):
+    """Everything that a chat held at a checkpoint: each version, and the ids of each set."""
+
+    data: Values
+    instances: list[FullInstance]
+    series: dict[str, Series]
+    processed: dict[str, list[str]]
+
+
 class CheckpointRestored(TypedDict):
-    """The report, the revision of the restore, and the number of values it changed."""
+    """
+    The report of the validation, the revision of the restore, and the values it changed.
+
+    A dry run lists them.
+    """
 
     success: bool
     errors: list[str]
     warnings: list[str]
     revision: int
     changed: int
+    changes: NotRequired[list[ChangedValue]]
 
 
 class Branch(TypedDict):
-    """A new chat, its origin, and the new ids of its instances by the old ids."""
+    """
+    A new chat, its origin, and the new ids of its instances by the old ids.
+
+    If it is made from a checkpoint: also the errors and warnings of the validation.
+    """
 
     chatId: str
     parent: str
     parentRevision: int
     rows: RowCounts
     instances: dict[str, str]
+    errors: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+
+
+class OriginRecord(TypedDict):
+    """
+    The record of what a branch began with: the name of the checkpoint, or null.
+
+    `versions` has the current version of each series.
+    """
+
+    name: str | None
+    createdAt: str
+    versions: dict[str, int]
+    rows: RowCounts
+
+
+class Origin(TypedDict):
+    """Where a branch left its parent, and the record of what it began with."""
+
+    chatId: str
+    checkpoint: str | None
+    messageId: str | None
+    createdAt: str
+    record: OriginRecord
 
 
 class Relative(TypedDict):

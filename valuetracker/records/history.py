@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from valuetracker.records.chats import ChangedValue
+
 
 class Anchor(TypedDict):
     """The message and swipe that a change was made at."""
@@ -52,11 +54,12 @@ class Difference(TypedDict):
 
 
 class Restored(TypedDict):
-    """The revision of the restore, and the number of values it changed."""
+    """The revision of the restore, and the values it changed; a dry run lists them."""
 
     revision: int
     changed: int
     warnings: list[str]
+    changes: NotRequired[list[ChangedValue]]
 
 
 class Compaction(TypedDict):
@@ -82,8 +85,9 @@ class FeedChange(TypedDict):
 
 
 class FeedEvent(TypedDict):
-    """One revision: all changes of one request."""
+    """One revision: all changes of one request; a feed of several extensions says whose."""
 
+    extensionId: NotRequired[str]
     revision: int
     at: str
     actor: str
@@ -97,3 +101,18 @@ class FeedPage(TypedDict):
 
     items: list[FeedEvent]
     next: int
+
+
+class JointPage(TypedDict):
+    """
+    Revisions of several extensions, those of each in order; `next` is passed back as `since`.
+
+    `gone` names extensions that were deregistered; `next` no longer names them. `compacted` names
+    those whose revisions after `since` are no longer in the log: `next` continues with their
+    newest.
+    """
+
+    items: list[FeedEvent]
+    next: str
+    gone: list[str]
+    compacted: list[str]

@@ -70,6 +70,7 @@ class Limits(TypedDict):
     headerBytes: int
     headerCount: int
     connections: int
+    feedExtensions: int
     feedReaders: int
     allFeedReaders: int
 

@@ -9,6 +9,9 @@ removes it:
 - the answer that is all values of an instance is made anew when it is next asked for;
 - a list that the commit did not touch only gets the ETag of the new revision.
 
+A full cache takes an answer only when it is asked for the second time: an answer that nobody asks
+for again must not push out one that many ask for.
+
 `Extension.read` decides which answers may be cached. Only the event loop uses the cache.
 """
 
@@ -28,6 +31,8 @@ Key = tuple[str, bytes, bytes]
 # The memory an answer takes beside its bytes: the entry, its key, its headers, and the index of
 # its tags. A test compares what is counted with what is taken.
 OVERHEAD_BYTES = 1_700
+# How many keys a full cache remembers that it has no answer for.
+NOTED_KEYS = 16_384
 # An answer of which more than this has changed since it was made is dropped.
 NOTED_BYTES = 32 * 1024
 
@@ -99,6 +104,8 @@ class AnswerCache(Generic[Answer]):
         # The least recently used entry comes first.
         self._entries: OrderedDict[Key, Entry[Answer]] = OrderedDict()
         self._by_tag: dict[object, dict[Tag, set[Key]]] = {}
+        # Hashes of keys that were asked for while the cache was full.
+        self._asked: set[int] = set()
         self.size = 0
 
     def get(self, key: Key) -> Answer | None:
@@ -125,13 +132,26 @@ class AnswerCache(Generic[Answer]):
         # One answer must not push out everything else.
         if size > self._limit // 4:
             return
+        if self.size + size > self._limit and not self._was_asked_for(key):
+            return
         self._drop(key)
+        answer.body = exact(answer.body)
         self._entries[key] = Entry(answer, size, owner, tags, shows, is_list)
         self.size += size
         index = self._by_tag.setdefault(owner, {})
         for tag in tags:
             index.setdefault(tag, set()).add(key)
         self._evict()
+
+    def _was_asked_for(self, key: Key) -> bool:
+        """Return True if this answer was asked for not long ago, and note that it is now."""
+        asked = hash(key)
+        if asked in self._asked:
+            return True
+        if len(self._asked) >= NOTED_KEYS:
+            self._asked.clear()
+        self._asked.add(asked)
+        return False
 
     def apply(self, owner: Owner, commit: Commit) -> None:
         """Bring the answers that were read from `owner` up to date, or remove them."""

@@ -14,25 +14,31 @@ one:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
+from valuetracker.clock import Clock
 from valuetracker.eager import in_task
 from valuetracker.engine import MOST_ROWS, Database, NotVerifiedYet, TooLong, Transaction
 from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
 from valuetracker.store.remembered import fill_answer, is_incomplete
-from valuetracker.store.rows.head import Head
+from valuetracker.store.rows.head import Head, load_head
+from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.tags import EVERYTHING, Tag
+from valuetracker.store.rows.tags import ALL_INSTANCES, EVERYTHING, Tag
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Commit, NothingChanged, WriteJob, Written, job_after_rollback
 
 T = TypeVar("T")
-P = ParamSpec("P")
+
+# Of an answer that does not say what it depends on.
+UNKNOWN_TAGS = frozenset({EVERYTHING})
+# About how many bytes of rows the event loop keeps while nothing is committed.
+READ_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -60,8 +66,10 @@ class Extension:
         head: Head,
         committed: Callable[[Extension, Commit], None],
         capacity: Capacity,
+        clock: Clock | None = None,
     ) -> None:
         self.id = id
+        self._clock = clock or Clock()
         self.database = database
         self.revision = head.revision
         # The ETag of lists.
@@ -75,6 +83,11 @@ class Extension:
         self._waiting: list[asyncio.Future[None]] = []
         self._unused = asyncio.Event()
         self.feed = Feed(self, capacity)
+        # What the event loop has read itself in its present transaction, and numbers of
+        # instances, which stay the same.
+        self._rows = RowCache()
+        self._rows_from: Transaction | None = None
+        self._numbers: dict[str, int] = {}
 
     def apply_commit(self, commit: Commit | None) -> None:
         """
@@ -90,6 +103,8 @@ class Extension:
             self.revision = commit.revision
             self.etag = etag_of(commit.tag)
             self._commits += 1
+            if commit.tags is None or ALL_INSTANCES in commit.tags:
+                self._numbers.clear()
             self._committed(self, commit)
             self.feed.add_commit(commit)
         waiting, self._waiting = self._waiting, []
@@ -99,32 +114,20 @@ class Extension:
 
     async def read(
         self,
-        verb: Callable[Concatenate[Snapshot, P], Coroutine[Any, Any, T]],
-        *arguments: P.args,
-        **named: P.kwargs,
+        verb: Callable[..., Coroutine[Any, Any, T]],
+        *arguments: Any,
     ) -> Read[T]:
         """Run a reading verb on a snapshot; the caller has acquired the extension."""
-
-        async def job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
-            snapshot = await Snapshot.take(transaction)
-            try:
-                return await verb(snapshot, *arguments, **named), snapshot
-            except ValueTrackerError as refusal:
-                # "Not found" was true at a revision, as any other answer was.
-                return refusal, snapshot
-
-        async def quick_job(transaction: Transaction) -> tuple[T | ValueTrackerError, Snapshot]:
-            snapshot = await Snapshot.take(transaction)
-            snapshot.most_rows = MOST_ROWS
-            return await verb(snapshot, *arguments, **named), snapshot
-
         commits = self._commits
         found: tuple[T | ValueTrackerError, Snapshot] | None = None
         if hasattr(verb, "is_quick"):
-            # A refusal takes the usual way.
-            with contextlib.suppress(TooLong, NotVerifiedYet, ValueTrackerError):
-                found = self.database.read_at_once(quick_job)
+            try:
+                found = self.database.read_at_once(partial(self._read_quickly, verb, arguments))
+            except (TooLong, NotVerifiedYet, ValueTrackerError):
+                # A refusal takes the usual way.
+                found = None
         if found is None:
+            job = partial(_read, verb, arguments, self._clock)
             await in_task()
             try:
                 found = await self.database.read(job)
@@ -144,7 +147,7 @@ class Extension:
         if isinstance(result, ValueTrackerError):
             raise result
         keepable = snapshot.keepable and commits == self._commits and revision == self.revision
-        tags = frozenset(snapshot.tags or {EVERYTHING})
+        tags = frozenset(snapshot.tags) if snapshot.tags else UNKNOWN_TAGS
         return Read(
             self,
             result,
@@ -155,6 +158,22 @@ class Extension:
             snapshot.shows,
             snapshot.is_list,
         )
+
+    async def _read_quickly(
+        self,
+        verb: Callable[..., Coroutine[Any, Any, T]],
+        arguments: tuple[Any, ...],
+        transaction: Transaction,
+    ) -> tuple[T, Snapshot]:
+        """Run a reading verb on the event loop, with the rows that others have read there."""
+        rows = self._rows
+        if rows.head is None or self._rows_from is not transaction or rows.weight > READ_BYTES:
+            self._rows = rows = RowCache()
+            rows.head = await load_head(transaction)
+            self._rows_from = transaction
+        snapshot = Snapshot(transaction, rows.head, self._clock, rows, self._numbers)
+        snapshot.most_rows = MOST_ROWS
+        return await verb(snapshot, *arguments), snapshot
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any:
         """Return the result of a reading verb, for a caller that has not acquired the extension."""
@@ -219,6 +238,20 @@ class Extension:
         while self.users:
             self._unused.clear()
             await self._unused.wait()
+
+
+async def _read(
+    verb: Callable[..., Coroutine[Any, Any, T]],
+    arguments: tuple[Any, ...],
+    clock: Clock,
+    transaction: Transaction,
+) -> tuple[T | ValueTrackerError, Snapshot]:
+    snapshot = await Snapshot.take(transaction, clock)
+    try:
+        return await verb(snapshot, *arguments), snapshot
+    except ValueTrackerError as refusal:
+        # "Not found" was true at a revision, as any other answer was.
+        return refusal, snapshot
 
 
 def etag_of(tag: int | str) -> bytes:

@@ -12,10 +12,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from valuetracker.clock import Clock
 from valuetracker.eager import in_task
 from valuetracker.engine import Database, Engine
 from valuetracker.errors import (
@@ -29,6 +31,7 @@ from valuetracker.records import ExtensionSummary, now
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extension import Extension
+from valuetracker.runtime.heartbeat import Heartbeat
 from valuetracker.runtime.locks import NamedLocks
 from valuetracker.runtime.provisioning import SAVED_EVERY, Provisioning
 from valuetracker.runtime.registry import Record, Registry
@@ -52,10 +55,16 @@ class Extensions:
         cache: AnswerCache[Any],
         capacity: Capacity,
         retention: Sequence[Keep] = (),
+        clock: Clock | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self.engine = engine
+        self._clock = clock or Clock()
+        self._heartbeat = heartbeat or Heartbeat(self._clock)
         # How many requests of this user are in progress.
         self.calls = 0
+        # True as soon as all feeds are to end: then no reader opens a database again.
+        self.ending = False
         self._cache = cache
         self._capacity = capacity
         self._open: dict[str, Extension] = {}
@@ -80,9 +89,13 @@ class Extensions:
             await self.engine.stop()
             raise StartupError(f"The registry cannot be used: {error.message}") from error
         self._registry = registry
+
+    def start_compacting(self) -> None:
+        """Compact now and every hour, once the clock is known."""
         self._compacting = asyncio.get_running_loop().create_task(self._compact_hourly())
 
     async def stop(self) -> None:
+        self.ending = True
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.wait([self._compacting])
@@ -99,8 +112,13 @@ class Extensions:
 
     def end_feeds(self) -> None:
         """End all feeds, because the server is about to stop."""
+        self.ending = True
         for extension in self._open.values():
             extension.feed.end("closed")
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Mark the current task as one that only waits: it is cancelled if its client goes."""
+        return self._capacity.waiting()
 
     # Using an extension
 
@@ -151,7 +169,9 @@ class Extensions:
         except DatabaseDamaged:
             await self._save(replace(record, stamp=None))
             raise
-        extension = Extension(record.id, database, head, self._committed, self._capacity)
+        extension = Extension(
+            record.id, database, head, self._committed, self._capacity, self._clock
+        )
         database.on_commit = extension.apply_commit
         return extension
 
@@ -202,7 +222,7 @@ class Extensions:
     async def _close(self, extension: Extension, only_if_unused: bool = False) -> None:
         async with self._locks[extension.id]:
             if self._open.get(extension.id) is extension and not (
-                only_if_unused and extension.users
+                only_if_unused and not extension.is_idle
             ):
                 await self._close_locked(extension)
 
@@ -247,7 +267,11 @@ class Extensions:
             await self.compact_all()
 
     async def compact_all(self) -> None:
-        """Compact all logs as the settings say, and delete expired operations."""
+        """
+        Compact all logs as the settings say, and delete expired operations.
+
+        Nothing is folded by its age while the clock is doubted.
+        """
         for record in self.registry.list_registered():
             try:
                 extension = await self.acquire(record.id)
@@ -255,7 +279,8 @@ class Extensions:
                 continue
             try:
                 for keep in self._retention:
-                    await extension.write(compact, keep)
+                    if keep.days is None or self._heartbeat.trusts_clock:
+                        await extension.write(compact, keep)
                 await extension.write(sweep_all)
             except ValueTrackerError as error:
                 logger.error(error.message, extra={"extension": record.id, "code": error.code})

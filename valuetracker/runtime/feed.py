@@ -5,6 +5,9 @@ Readers pull: each has a cursor, a revision, and takes the events after it from 
 commits in memory, or else from the log. So a reader needs no queue, and a reader that
 reconnects continues at its cursor. A commit only wakes the readers. The more readers there
 are, the less often they are woken, because requests that write need the event loop too.
+
+Operations take no revision. Their events have no `id`, so they move no cursor, and a reader that
+is away or slow misses them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
 from typing import Any, Protocol
 
 from valuetracker.errors import ValueTrackerError
@@ -26,9 +30,10 @@ from valuetracker.store.feed_events import (
     event_record,
     joined_events,
     list_revisions,
+    notice_bytes,
     wanted_events,
 )
-from valuetracker.store.tx.jobs import Commit
+from valuetracker.store.tx.jobs import Commit, Notice
 
 HEARTBEAT_SECONDS = 15.0
 # How many revisions are read from the log at once, and how many bytes of the latest events
@@ -47,8 +52,14 @@ REST_FACTOR = 14
 # For how many cursors the joined bytes of the next events are kept.
 JOINED_CURSORS = 64
 
+# How many events without a revision are kept for readers that have not read them yet.
+MOST_NOTICES = 1000
+
 OVERFLOW = b"event: overflow\ndata: {}\n\n"
 GONE = b"event: gone\ndata: {}\n\n"
+# Tells a proxy that the answer has begun.
+BEGINNING = b": value tracker\n\n"
+HEARTBEAT = b": still here\n\n"
 
 
 class Source(Protocol):
@@ -67,22 +78,30 @@ class Feed:
         self._capacity = capacity
         self._recent: deque[tuple[Revision, bytes]] = deque()
         self._recent_bytes = 0
+        # The latest events that have no revision, and how many there have been.
+        self._notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
+        self.notice_count = 0
         # The next bytes for a cursor, joined once for all readers that stand there.
         self._joined: dict[int, tuple[bytes, int]] = {}
-        self._readers = 0
-        self._wakeup: asyncio.Event = asyncio.Event()
+        # Each reader is known by the event that wakes it.
+        self._readers: set[asyncio.Event] = set()
         self._waking: asyncio.TimerHandle | None = None
         self._beating: asyncio.TimerHandle | None = None
         # How long it took, the last time, until every reader that was woken had been served.
         self._woken_at = 0.0
-        self._still_busy = 0
+        self._busy: set[asyncio.Event] = set()
         self._cost = 0.0
         # Why the feed has ended: "gone" (deregistered) or "closed" (the database is closed).
         self.ended: str | None = None
 
     @property
     def has_readers(self) -> bool:
-        return self._readers > 0
+        return bool(self._readers)
+
+    @property
+    def revision(self) -> int:
+        """The newest revision of the extension."""
+        return self._source.revision
 
     # Called by the extension
 
@@ -90,6 +109,8 @@ class Feed:
         """Take up the events of a commit, and wake the readers soon."""
         if not self._readers:
             return
+        self._notices.extend(commit.notices)
+        self.notice_count += len(commit.notices)
         revisions = by_revision(commit.entries)
         if self._recent and (
             not revisions or revisions[0].revision != self._recent[-1][0].revision + 1
@@ -108,7 +129,7 @@ class Feed:
             self._waking = asyncio.get_running_loop().call_later(self._delay(), self._wake)
 
     def _delay(self) -> float:
-        least = self._readers * SECONDS_PER_READER
+        least = len(self._readers) * SECONDS_PER_READER
         return min(LONGEST_DELAY_SECONDS, max(least, REST_FACTOR * self._cost))
 
     def end(self, reason: str) -> None:
@@ -120,16 +141,9 @@ class Feed:
             self._waking.cancel()
             self._waking = None
         self._woken_at = asyncio.get_running_loop().time()
-        self._still_busy = self._readers
-        wakeup, self._wakeup = self._wakeup, asyncio.Event()
-        wakeup.set()
-
-    def _served(self) -> None:
-        """Note that one reader is up to date; after the last one, the cost of waking is known."""
-        if self._still_busy:
-            self._still_busy -= 1
-            if not self._still_busy:
-                self._cost = asyncio.get_running_loop().time() - self._woken_at
+        self._busy = set(self._readers)
+        for wakeup in self._readers:
+            wakeup.set()
 
     def _beat(self) -> None:
         """Wake all readers regularly, so that a comment line shows that the server is there."""
@@ -138,37 +152,59 @@ class Feed:
 
     # Called by readers
 
-    def add_reader(self) -> None:
-        """Count one more reader, or refuse it; the caller must `remove_reader` afterwards."""
-        self._capacity.add_reader(self._readers)
-        self._readers += 1
+    def add_reader(self, wakeup: asyncio.Event) -> None:
+        """
+        Count one more reader, or refuse it; the caller must `remove_reader` afterwards.
+
+        The feed sets `wakeup` when there may be something new. One reader may have several feeds
+        set the same event.
+        """
+        self._capacity.add_reader(len(self._readers))
+        self._readers.add(wakeup)
         if self._beating is None:
             loop = asyncio.get_running_loop()
             self._beating = loop.call_later(HEARTBEAT_SECONDS, self._beat)
 
-    def remove_reader(self) -> None:
+    def remove_reader(self, wakeup: asyncio.Event) -> None:
         self._capacity.remove_reader()
-        self._readers -= 1
+        self._readers.remove(wakeup)
+        self._busy.discard(wakeup)
         if not self._readers and self._beating is not None:
             self._beating.cancel()
             self._beating = None
             self._recent.clear()
             self._joined.clear()
+            self._notices.clear()
             self._recent_bytes = 0
 
-    def stream(self, since: int, wanted: Filter) -> FeedStream:
-        return FeedStream(self, self.events(since, wanted))
+    def served(self, wakeup: asyncio.Event) -> None:
+        """Note that one reader is up to date; after the last one, the cost of waking is known."""
+        if wakeup in self._busy:
+            self._busy.remove(wakeup)
+            if not self._busy:
+                self._cost = asyncio.get_running_loop().time() - self._woken_at
 
-    async def events(self, since: int, wanted: Filter) -> AsyncGenerator[bytes, None]:
+    def is_far_behind(self, since: int) -> bool:
+        """Return true if a reader that was up to date has stopped reading."""
+        return self._source.revision - since > LARGEST_LAG
+
+    def stream(self, since: int, wanted: Filter) -> FeedStream:
+        wakeup = asyncio.Event()
+        self.add_reader(wakeup)
+        return FeedStream(self._events(since, wanted, wakeup), partial(self.remove_reader, wakeup))
+
+    async def _events(
+        self, since: int, wanted: Filter, wakeup: asyncio.Event
+    ) -> AsyncGenerator[bytes, None]:
         """Yield Server-Sent Events from `since` on, until the feed ends or the reader closes."""
         loop = asyncio.get_running_loop()
-        # Tells a proxy that the answer has begun.
-        yield b": value tracker\n\n"
+        noticed = self.notice_count
+        yield BEGINNING
         sent_at = loop.time()
         following = False
         while True:
-            wakeup = self._wakeup
-            if following and self._source.revision - since > LARGEST_LAG:
+            wakeup.clear()
+            if following and self.is_far_behind(since):
                 yield OVERFLOW
                 return
             try:
@@ -178,31 +214,45 @@ class Feed:
                 yield OVERFLOW
                 return
             if not chunk and loop.time() - sent_at >= HEARTBEAT_SECONDS * 0.9:
-                chunk = b": still here\n\n"
+                chunk = HEARTBEAT
             if chunk:
                 yield chunk
                 sent_at = loop.time()
             if since < self._source.revision:
                 continue
+            # After all changes, so that what an operation has done is known before its end.
+            notices, noticed = self.notices_after(noticed, wanted)
+            if notices:
+                yield notices
+                sent_at = loop.time()
             following = True
             if self.ended == "gone":
                 yield GONE
             if self.ended is not None:
                 return
-            self._served()
+            self.served(wakeup)
             await wakeup.wait()
+
+    def notices_after(
+        self, count: int, wanted: Filter, extension_id: str | None = None
+    ) -> tuple[bytes, int]:
+        """Return the events without a revision after the first so many; some may be lost."""
+        new = min(self.notice_count - count, len(self._notices))
+        found = list(self._notices)[-new:] if new else []
+        return notice_bytes(found, wanted, extension_id), self.notice_count
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
+        wakeup = asyncio.Event()
         # A request that does not wait is no reader.
         if wait:
-            self.add_reader()
+            self.add_reader(wakeup)
         try:
             while True:
-                wakeup = self._wakeup
-                entries, since = await self._next_revisions(since, limit)
+                wakeup.clear()
+                entries, since = await self.next_revisions(since, limit)
                 items = wanted_events(entries, wanted)
                 if items or self.ended is not None:
                     return {"items": items, "next": since}
@@ -211,14 +261,14 @@ class Feed:
                 if loop.time() >= end:
                     return {"items": [], "next": since}
                 with self._capacity.waiting():
-                    await _wait(wakeup, end - loop.time())
+                    await wait_for(wakeup, end - loop.time())
         finally:
             if wait:
-                self.remove_reader()
+                self.remove_reader(wakeup)
 
     async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
         if not wanted.everything:
-            entries, since = await self._next_revisions(since, LOG_PAGE)
+            entries, since = await self.next_revisions(since, LOG_PAGE)
             return joined_events(entries, wanted), since
         joined = self._joined.get(since)
         if joined is not None:
@@ -227,7 +277,7 @@ class Feed:
         if recent is not None:
             joined = b"".join(event for _, event in recent), self._last(recent, since)
         else:
-            entries, last = await self._next_revisions(since, LOG_PAGE)
+            entries, last = await self.next_revisions(since, LOG_PAGE)
             joined = joined_events(entries, wanted), last
         if len(joined[0]) <= RECENT_BYTES:
             if len(self._joined) >= JOINED_CURSORS:
@@ -235,7 +285,16 @@ class Feed:
             self._joined[since] = joined
         return joined
 
-    async def _next_revisions(self, since: int, limit: int) -> tuple[list[Revision], int]:
+    async def next_events(self, since: int, wanted: Filter) -> tuple[list[tuple[int, bytes]], int]:
+        """Return the next events, each with its revision, and how far they reach."""
+        recent = self._after(since) if wanted.everything else None
+        if recent is not None:
+            return [(each.revision, event) for each, event in recent], self._last(recent, since)
+        revisions, last = await self.next_revisions(since, LOG_PAGE)
+        events = wanted_events(revisions, wanted)
+        return [(each["revision"], event_bytes(each)) for each in events], last
+
+    async def next_revisions(self, since: int, limit: int) -> tuple[list[Revision], int]:
         recent = self._after(since)
         if recent is not None:
             entries = [entry for entry, _ in recent][:limit]
@@ -276,15 +335,13 @@ class FeedStream:
     """
     The events for one reader, piece by piece.
 
-    It counts as a reader as soon as it is created, before the first piece is asked for. The
-    caller must `aclose` it.
+    The reader counts as one before the first piece is asked for. The caller must `aclose` the
+    stream; then `end`, which removes the reader, is called once.
     """
 
-    def __init__(self, feed: Feed, pieces: AsyncGenerator[bytes, None]) -> None:
-        self._feed: Feed | None = None
+    def __init__(self, pieces: AsyncGenerator[bytes, None], end: Callable[[], None]) -> None:
         self._pieces = pieces
-        feed.add_reader()
-        self._feed = feed
+        self._end: Callable[[], None] | None = end
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces
@@ -296,16 +353,16 @@ class FeedStream:
             self._remove_reader()
 
     def _remove_reader(self) -> None:
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.remove_reader()
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def __del__(self) -> None:
         # If the connection is lost before the answer begins, nobody calls `aclose`.
         self._remove_reader()
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def wait_for(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -52,7 +52,23 @@ class Record(Row, table="extensions"):
         return row
 
 
-TABLES = {Record.table: check_of(Record)}
+@dataclass(slots=True)
+class HeartbeatRow(Row, table="heartbeat"):
+    """The uptime of all runs of a server together, and the time of day that it trusts."""
+
+    id: int
+    uptime: int
+    time_of_day: int
+    checksum: int = 0
+
+
+TABLES = {Record.table: check_of(Record), HeartbeatRow.table: check_of(HeartbeatRow)}
+SELECT_HEARTBEAT = select(HeartbeatRow, "WHERE id = 1")
+UPSERT_HEARTBEAT = insert(
+    HeartbeatRow,
+    "ON CONFLICT (id) DO UPDATE SET uptime = excluded.uptime, time_of_day = excluded.time_of_day,"
+    " checksum = excluded.checksum",
+)
 SELECT_RECORDS = select(Record, "ORDER BY id")
 UPSERT_RECORD = insert(
     Record,
@@ -67,12 +83,24 @@ class Registry:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._records: dict[str, Record] = {}
+        # The heartbeat as the last run of the server left it; None before the first run.
+        self.heartbeat: HeartbeatRow | None = None
 
     async def load(self) -> None:
         async def job(transaction: Transaction) -> list[Record]:
+            beat = await transaction.fetch_one(SELECT_HEARTBEAT)
+            self.heartbeat = HeartbeatRow(*beat).verify() if beat is not None else None
             return [Record(*row).verify() for row in await transaction.fetch_all(SELECT_RECORDS)]
 
         self._records = {record.id: record for record in await self._database.read(job)}
+
+    async def save_heartbeat(self, row: HeartbeatRow) -> None:
+        row.seal()
+
+        async def job(transaction: Transaction) -> None:
+            await transaction.execute_many(UPSERT_HEARTBEAT, [row])
+
+        await self._database.write(job)
 
     async def close(self) -> None:
         await self._database.close()

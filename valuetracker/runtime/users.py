@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Engine
 from valuetracker.errors import DatabaseDamaged, StartupError
 from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.heartbeat import Heartbeat
 from valuetracker.runtime.locks import NamedLocks
 from valuetracker.store.compaction import Keep
 
@@ -37,7 +39,10 @@ class Users:
         cache: AnswerCache[Any],
         capacity: Capacity,
         retention: Sequence[Keep] = (),
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or Clock()
+        self._heartbeat = Heartbeat(self._clock)
         self._engine = engine
         self._cache = cache
         self._capacity = capacity
@@ -49,16 +54,21 @@ class Users:
         self._stopping: set[asyncio.Task[None]] = set()
 
     def _extensions(self, engine: Engine) -> Extensions:
-        return Extensions(engine, self._cache, self._capacity, self._retention)
+        return Extensions(
+            engine, self._cache, self._capacity, self._retention, self._clock, self._heartbeat
+        )
 
     async def start(self) -> None:
         await self.default.start()
+        self._heartbeat.start(self.default.registry)
+        self.default.start_compacting()
 
     async def stop(self) -> None:
         for handle in list(self._others):
             await self._stop(handle)
         while self._stopping:
             await asyncio.wait(self._stopping)
+        await self._heartbeat.stop()
         await self.default.stop()
 
     def end_feeds(self) -> None:
@@ -82,6 +92,7 @@ class Users:
                 except StartupError as error:
                     # A fault that would prevent the start of a server affects one user only.
                     raise DatabaseDamaged(str(error)) from error
+                extensions.start_compacting()
             self._others[handle] = extensions
             extensions.calls += 1
         self._evict_idle()

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from valuetracker.errors import MessageNotFound
-from valuetracker.records import ChatState
-from valuetracker.store.log.state_at import At, check_not_purged, find_moment, shape_at
+from valuetracker.records import ChatState, Origin
+from valuetracker.store.log.state_at import (
+    AsOf,
+    ChatAt,
+    check_not_purged,
+    find_moment,
+    shape_at,
+)
 from valuetracker.store.rows.chat_rows import count_operations, list_checkpoint_rows
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.story.contents import Contents, contents_at, contents_now, contents_of
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.series import count_processed, parse_series
+from valuetracker.store.story.series import parse_series, processed_sets
 
 
-@dataclass(slots=True, frozen=True)
-class AsOf:
-    """As of a message of the visible chain."""
-
-    message_id: str
-
-
-async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatState | None:
+async def get_state(tx: Snapshot, chat_id: str, at: ChatAt | None) -> ChatState | None:
     tx.takes_no_revision()
     chat = await tx.find_any_chat(chat_id)
     if isinstance(at, AsOf):
@@ -52,12 +50,14 @@ async def get_state(tx: Snapshot, chat_id: str, at: At | AsOf | None) -> ChatSta
     return await state_record(tx, chat, await contents_now(tx, chat))
 
 
-async def origin_record(tx: RowReader, chat: ChatRow) -> dict[str, Any] | None:
-    """Return where a branch left its parent."""
+async def origin_record(tx: RowReader, chat: ChatRow) -> Origin | None:
+    """Return where a branch left its parent, and what it began with."""
     if chat.origin is None:
         return None
-    origin = {key: each for key, each in orjson.loads(chat.origin).items() if each is not None}
-    return {"chatId": await tx.chat_id(chat.parent), **origin}
+    stored: dict[str, Any] = orjson.loads(chat.origin)
+    origin: Any = {"chatId": await tx.chat_id(chat.parent), **stored}
+    shown: Origin = origin
+    return shown
 
 
 async def state_record(tx: RowReader, chat: ChatRow, contents: Contents) -> ChatState:
@@ -72,7 +72,9 @@ async def state_record(tx: RowReader, chat: ChatRow, contents: Contents) -> Chat
             name: {"currentVersion": series.current, "count": len(series.versions)}
             for name, series in parse_series(contents.spaces["series"]).items()
         },
-        "processed": count_processed(contents.spaces["processed"]),
+        "processed": {
+            name: len(ids) for name, ids in processed_sets(contents.spaces["processed"]).items()
+        },
         "checkpoints": [row.summary() for row in await list_checkpoint_rows(tx, chat)],
         "operations": await count_operations(tx, chat),
         "warnings": [],

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import ChatExists
 from valuetracker.records import Chat, ChatPage, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
+from valuetracker.store.checkpoint_making import record_beginning
 from valuetracker.store.log.lists import subject_list
 from valuetracker.store.operations import sweep
-from valuetracker.store.rows.chat_rows import count_operations
+from valuetracker.store.rows.chat_rows import count_active, count_operations
 from valuetracker.store.rows.chats import (
     DELETE_ALIAS,
     DELETE_SESSION_OF_CLIENT,
@@ -25,7 +22,7 @@ from valuetracker.store.rows.chats import (
     SessionRow,
 )
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.holders import HolderRow, changed_value, in_answer, owner_record
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import PlaceName
 from valuetracker.store.rows.reader import RowReader
@@ -35,7 +32,7 @@ from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
 from valuetracker.store.story.contents import contents_now
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.visibility import FlippedValue, Flips, removable_keys
+from valuetracker.store.story.visibility import Flips, removable_keys
 from valuetracker.store.tx.branching import begin_branch
 from valuetracker.store.tx.changes import (
     AddAlias,
@@ -122,12 +119,14 @@ async def open_chat(tx: Ledger, chat_id: str, opening: Opening) -> OpenedChat:
         await tx.apply([ChangeChat(chat, "update_chat")])
     if opening.defaults:
         await _set_defaults(tx, chat, opening.defaults)
+    if found is None and chat.parent is not None:
+        await record_beginning(tx, chat)
     await sweep(tx, chat)
     session = SessionRow(secrets.token_urlsafe(18), chat.number, opening.client, tx.now)
     session.seal()
     await tx.execute(DELETE_SESSION_OF_CLIENT, client=opening.client)
     await tx.execute_many(INSERT_SESSION, [session])
-    state = await state_record(tx, chat, await contents_now(tx, chat))
+    state = await state_record(tx, chat, await contents_now(tx, chat, answers=True))
     state["warnings"] = warnings
     return {"session": session.session, "created": found is None, **state}
 
@@ -143,7 +142,7 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
         warnings.append(f"Message {message_id} is not visible in {parent.id}: taken as it is now.")
         message_id = None
     counts = await count_operations(tx, parent)
-    active = counts["pending"] + counts["inProgress"] + counts["retrying"]
+    active = count_active(counts)
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     point = await point_of(tx, parent, None, message_id)
@@ -184,10 +183,20 @@ async def reconcile(
         "revision": (await tx.load_head()).revision,
         "dormant": flips.dormant,
         "revived": flips.revived,
-        "changed": [_changed(value, _in_answer if dry_run else tx.shown) for value in flips.values],
+        "changed": [
+            changed_value(
+                value.holder,
+                value.key,
+                value.before,
+                value.after,
+                # A dry run shows values that the log does not have.
+                in_answer if dry_run else tx.shown,
+            )
+            for value in flips.values
+        ],
         "conflicts": [
             {
-                **_owner(holder),
+                **owner_record(holder),
                 "key": shown_key(holder.space, conflict.source.change.key) or "",
                 "op": conflict.source.change.op,
                 "revision": conflict.source.entry.revision,
@@ -217,28 +226,6 @@ async def _compare_hashes(
         elif place.hash != text:
             stale.append(place.message_id)
     return stale
-
-
-def _owner(holder: HolderRow) -> dict[str, Any]:
-    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
-    if holder.space in ("series", "processed"):
-        record["space"] = holder.space
-    return record
-
-
-def _in_answer(holder: HolderRow, key: str, text: str, later: int = 0) -> Any:
-    """Return a value that stands in no log as a part of the answer."""
-    return orjson.Fragment(text)
-
-
-def _changed(value: FlippedValue, shown: Callable[..., Any]) -> Any:
-    holder, key = value.holder, value.key
-    record = {**_owner(holder), "key": shown_key(holder.space, key)}
-    if value.before is not None:
-        record["before"] = shown(holder, key, value.before, later=1)
-    if value.after is not None:
-        record["after"] = shown(holder, key, value.after)
-    return record
 
 
 # Renaming

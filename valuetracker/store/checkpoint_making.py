@@ -1,23 +1,18 @@
-"""
-How a checkpoint is made: the chat is measured, and the record to check it by is stored.
-
-Its digest is over the holders of the chat, each with the number of its values and the exclusive
-or of their checksums, which every write keeps up to date. So making a checkpoint costs the same
-for ten values as for a million.
-"""
+"""How a checkpoint is made: the chat is measured, and the record to check it by is stored."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import orjson
 
-from valuetracker.errors import MessageNotFound
+from valuetracker.errors import MessageNotFound, ValueTooLarge
 from valuetracker.records import RowCounts
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
+    BEGINNING,
+    BEGINNING_NAME,
     DELETE_CHECKPOINT,
     FAILED,
     INSERT_CHECKPOINT,
@@ -25,14 +20,18 @@ from valuetracker.store.rows.checkpoints import (
     WAITING,
     CheckpointRow,
 )
-from valuetracker.store.rows.holders import HolderRow, content_sum, values_record
-from valuetracker.store.rows.numbers import Moment
-from valuetracker.store.rows.reader import RowReader
-from valuetracker.store.rows.spaces import SPACES
-from valuetracker.store.story.contents import Contents, contents_at, contents_of
+from valuetracker.store.story.contents import (
+    Contents,
+    contents_of,
+    digest_of,
+    measure,
+    measure_now,
+    text_in,
+)
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.series import parse_series
+from valuetracker.store.tx.changes import UpdateQuietly
 from valuetracker.store.tx.ledger import Ledger
+from valuetracker.values import VALUE_BYTES
 
 
 async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
@@ -43,53 +42,52 @@ async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
             try:
                 await make_checkpoint(tx, chat, row)
             except MessageNotFound:
-                row.status = FAILED
-                row.warnings = orjson.dumps(
-                    [f"Message {row.message_id} was no longer visible."]
-                ).decode()
-                row.seal()
-                await tx.execute_many(INSERT_CHECKPOINT, [row])
+                await _fail(tx, row, f"Message {row.message_id} was no longer visible.")
+            except ValueTooLarge as refusal:
+                await _fail(tx, row, refusal.message)
 
 
-async def make_checkpoint(
-    tx: Ledger, chat: ChatRow, row: CheckpointRow, lorebook: str | None = None
-) -> None:
-    """Record the state of a chat in a row, and store it as ready."""
-    row.revision = (await tx.load_head()).revision
-    folded: list[str] = []
-    if row.message_id is None:
-        series, rows, digest = await measure_now(tx, chat)
-    else:
-        point = await point_of(tx, chat, None, row.message_id)
-        folded = point.warnings
-        series, rows, digest = await measure(tx, chat, await contents_of(tx, point))
-    expect = orjson.loads(row.expect) if row.expect is not None else {}
-    state: dict[str, Any] = {"series": series, "rows": rows, "expect": expect}
-    copied: list[str] = []
-    if lorebook is not None:
-        state["lorebook"] = orjson.loads(lorebook)
-        copied = state["lorebook"].pop("warnings", [])
-    row.state = orjson.dumps(state).decode()
-    row.digest, row.status = digest, READY
-    missing = await _missing(tx, chat, row, series, expect)
-    row.warnings = orjson.dumps([*folded, *missing, *copied]).decode()
+async def _fail(tx: Ledger, row: CheckpointRow, why: str) -> None:
+    row.status, row.warnings = FAILED, orjson.dumps([why]).decode()
     row.seal()
     await tx.execute_many(INSERT_CHECKPOINT, [row])
 
 
-async def _missing(
-    tx: Ledger, chat: ChatRow, row: CheckpointRow, series: dict[str, Any], expect: dict[str, Any]
-) -> list[str]:
-    """Return a warning for each expected series and key that is missing."""
-    warnings = [
+async def make_checkpoint(tx: Ledger, chat: ChatRow, row: CheckpointRow) -> None:
+    """Record the state of a chat in a row, and store it as ready."""
+    wanted = orjson.loads(row.state)
+    row.revision = (await tx.load_head()).revision
+    warnings: list[str] = []
+    contents: Contents | None = None
+    if row.message_id is None:
+        series, rows, digest = await measure_now(tx, chat)
+    else:
+        point = await point_of(tx, chat, None, row.message_id)
+        warnings += point.warnings
+        contents = await contents_of(tx, point)
+        series, rows, digest = await measure(tx, chat, contents)
+    expect = orjson.loads(row.expect) if row.expect is not None else {}
+    warnings += [
         f"There is no series {name}." for name in _names(expect, "series") if name not in series
     ]
-    keys = _names(expect, "keys")
-    if keys:
-        contents = await contents_of_checkpoint(tx, chat, row)
-        data = contents.spaces["chat"]
-        warnings += [f"There is no key {key}." for key in keys if key not in data]
-    return warnings
+    for key in _names(expect, "keys"):
+        if await _find_text(tx, chat, contents, None, key) is None:
+            warnings.append(f"There is no key {key}.")
+    captured, missed = await _capture(tx, chat, contents, wanted["capture"])
+    warnings += missed
+    state: dict[str, Any] = {"series": series, "rows": rows, "expect": expect, "capture": captured}
+    if wanted["lorebook"] is not None:
+        copy = wanted["lorebook"]
+        if row.status == WAITING and tx.renew_lorebook is not None:
+            # The operations have changed the lorebook since it was copied.
+            copy = await tx.renew_lorebook(copy)
+        state["lorebook"] = {name: copy[name] for name in ("source", "name", "entries")}
+        warnings += copy["warnings"]
+    row.state = orjson.dumps(state).decode()
+    row.digest, row.status = digest, READY
+    row.warnings = orjson.dumps(warnings).decode()
+    row.seal()
+    await tx.execute_many(INSERT_CHECKPOINT, [row])
 
 
 def _names(expect: dict[str, Any], what: str) -> list[str]:
@@ -97,77 +95,91 @@ def _names(expect: dict[str, Any], what: str) -> list[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-# Measuring
+async def record_beginning(
+    tx: Ledger, chat: ChatRow, checkpoint: CheckpointRow | None = None
+) -> RowCounts:
+    """
+    Record what a branch begins with, as a checkpoint of its own that no request can name.
 
-Measure = tuple[dict[str, Any], RowCounts, str]
-
-
-async def measure_now(tx: Ledger, chat: ChatRow) -> Measure:
-    """Return the same as `measure` for the present, without reading every value."""
-    holders = await tx.list_holders_of_chat(chat)
-    keys = {holder.space: holder.keys for holder in holders if holder.space in SPACES}
-    instances = [holder for holder in holders if holder.space == "instance"]
-    space = await tx.find_space(chat, "series")
-    series = _series(values_record(await tx.list_values(space)) if space is not None else {})
-    counts: RowCounts = {
-        "data": keys.get("chat", 0),
-        "instances": len(instances),
-        "values": sum(holder.keys for holder in instances),
-        "series": sum(len(each["versions"]) for each in series.values()),
-        "processed": keys.get("processed", 0),
+    The record is that of the checkpoint the branch is made from, if it is made from one. Only
+    the digest is the branch's: it is over holders, and those of the branch are others.
+    """
+    series, rows, digest = await measure_now(tx, chat)
+    state: dict[str, Any] = {"series": series, "rows": rows, "expect": {}, "capture": []}
+    name, created_at = None, tx.now
+    if checkpoint is not None:
+        name = checkpoint.name
+        if checkpoint.digest:
+            state, created_at = orjson.loads(checkpoint.state), checkpoint.created_at
+    row = CheckpointRow(
+        chat.number, BEGINNING_NAME, 0, BEGINNING, (await tx.load_head()).revision, None, digest,
+        orjson.dumps(state["expect"]).decode(), None, "[]", orjson.dumps(state).decode(),
+        created_at,
+    )  # fmt: skip
+    row.seal()
+    await tx.execute_many(INSERT_CHECKPOINT, [row])
+    origin = orjson.loads(chat.origin or "{}")
+    origin["record"] = {
+        "name": name,
+        "createdAt": created_at,
+        "versions": {name: each["currentVersion"] for name, each in state["series"].items()},
+        "rows": state["rows"],
     }
-    lines = [(holder.space, holder.id, holder.keys, holder.digest) for holder in holders]
-    return series, counts, _digest(lines)
+    chat.origin = orjson.dumps(origin).decode()
+    await tx.apply([UpdateQuietly(chat)])
+    return rows
 
 
-async def measure(tx: RowReader, chat: ChatRow, contents: Contents) -> Measure:
-    """Return the series, counts and digest of what a chat holds or held."""
-    series = _series(contents.spaces["series"])
-    counts: RowCounts = {
-        "data": len(contents.spaces["chat"]),
-        "instances": len(contents.instances),
-        "values": sum(len(each["data"]) for each in contents.instances),
-        "series": sum(len(each["versions"]) for each in series.values()),
-        "processed": len(contents.spaces["processed"]),
-    }
-    lines: list[tuple[str, str, int, int]] = []
-    for space in SPACES:
-        holder = await tx.find_space(chat, space)
-        if holder is not None:
-            lines.append(_line(holder, contents.spaces[space]))
-    for owner, instance in zip(contents.holders, contents.instances, strict=True):
-        lines.append(_line(owner, instance["data"]))
-    return series, counts, _digest(lines)
+# Capturing
 
 
-def _line(holder: HolderRow, values: dict[str, Any]) -> tuple[str, str, int, int]:
-    digest = 0
-    for key, value in values.items():
-        digest ^= content_sum(holder.number, key, orjson.dumps(value).decode())
-    return holder.space, holder.id, len(values), digest
+async def _capture(
+    tx: Ledger, chat: ChatRow, contents: Contents | None, wanted: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the record of each key that is to be captured, and warnings."""
+    found: list[dict[str, Any]] = []
+    warnings: list[str] = []
+    size = 0
+    for each in wanted:
+        key, instance_id = each["key"], each["instanceId"]
+        text = await _find_text(tx, chat, contents, instance_id, key)
+        if text is None:
+            of = "" if instance_id is None else f" of instance {instance_id}"
+            warnings.append(f"There is no key {key}{of} to capture.")
+            continue
+        value = orjson.loads(text) if each["fields"] else None
+        fields: dict[str, Any] = {}
+        for name in each["fields"]:
+            if isinstance(value, dict) and name in value:
+                fields[name] = value[name]
+            else:
+                warnings.append(f"Key {key} has no field {name}.")
+        size += len(orjson.dumps(fields))
+        if size > VALUE_BYTES:
+            raise ValueTooLarge(f"The captured fields take more than {VALUE_BYTES} bytes.")
+        found.append(
+            {
+                "key": key,
+                "instanceId": instance_id,
+                "size": len(text.encode()),
+                "digest": digest_of(text),
+                "fields": fields,
+            }
+        )
+    return found, warnings
 
 
-def _digest(lines: list[tuple[str, str, int, int]]) -> str:
-    # A space that holds nothing is as good as none.
-    counted = sorted(line for line in lines if line[0] == "instance" or line[2])
-    return hashlib.sha256(orjson.dumps(counted)).hexdigest()
-
-
-def _series(values: dict[str, Any]) -> dict[str, Any]:
-    """Return of each series its current version, the numbers, and the meta of the current."""
-    found: dict[str, Any] = {}
-    for name, series in parse_series(values).items():
-        current = series.current
-        assert current is not None
-        meta = orjson.loads(orjson.dumps(series.versions[current]))
-        meta.pop("content", None)
-        versions = sorted(series.versions)
-        found[name] = {"currentVersion": current, "versions": versions, "meta": meta}
-    return found
-
-
-async def contents_of_checkpoint(tx: RowReader, chat: ChatRow, row: CheckpointRow) -> Contents:
-    """Return the state of a checkpoint, computed from the log."""
-    if row.message_id is not None:
-        return await contents_of(tx, await point_of(tx, chat, row.revision, row.message_id))
-    return await contents_at(tx, chat, Moment(row.revision))
+async def _find_text(
+    tx: Ledger, chat: ChatRow, contents: Contents | None, instance_id: str | None, key: str
+) -> str | None:
+    """Return a value as JSON, out of these contents or else of the present."""
+    if contents is not None:
+        return text_in(contents, instance_id, key)
+    if instance_id is None:
+        holder = await tx.find_space(chat, "chat")
+    else:
+        holder = await tx.find_instance(instance_id)
+    if holder is None or holder.chat != chat.number:
+        return None
+    row = await tx.find_value(holder, key)
+    return row.value if row is not None else None

@@ -7,14 +7,14 @@ a digest, counts and the series, to check the state by before somebody returns t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from valuetracker.errors import (
     CheckpointExists,
-    CheckpointInvalid,
     CheckpointNotFound,
     MessageNotFound,
     OperationsPending,
@@ -23,11 +23,12 @@ from valuetracker.records import (
     Checkpoint,
     CheckpointListed,
     CheckpointRestored,
+    CheckpointState,
     Difference,
     Success,
     Validation,
 )
-from valuetracker.store.checkpoint_making import contents_of_checkpoint, make_checkpoint, measure
+from valuetracker.store.checkpoint_making import make_checkpoint
 from valuetracker.store.history import ChatTexts, chat_differences
 from valuetracker.store.log.state_at import find_moment
 from valuetracker.store.restore import restore_chat_to, restore_point
@@ -40,16 +41,21 @@ from valuetracker.store.rows.chat_rows import (
 )
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
+    BEGINNING,
+    BEGINNING_NAME,
     DELETE_CHECKPOINT,
     DELETED,
     INSERT_CHECKPOINT,
+    READY,
     SELECT_LAST_CHECKPOINT,
     WAITING,
     CheckpointRow,
 )
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.story.contents import Contents, contents_now
+from valuetracker.store.story.contents import Contents, contents_now, contents_of_checkpoint
 from valuetracker.store.story.point import point_of
+from valuetracker.store.story.series import parse_series, processed_sets
+from valuetracker.store.story.validation import Check, compare, refuse_invalid
 from valuetracker.store.tx.jobs import Answer
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.write_target import (
@@ -68,8 +74,10 @@ class CheckpointRequest:
     expect: str | None = None
     meta: str | None = None
     when_ready: bool = False
-    # The record of a lorebook that was copied with it, as JSON: its names, and warnings.
-    lorebook: str | None = None
+    capture: Sequence[dict[str, Any]] = ()
+    # The record of a lorebook that was copied with it: names, entries, warnings, and what is
+    # needed to copy it again.
+    lorebook: dict[str, Any] | None = None
 
 
 # Making
@@ -88,19 +96,21 @@ async def create_checkpoint(
     chain = await tx.load_chain(chat.number)
     if request.message_id is not None and request.message_id not in chain.visible:
         raise MessageNotFound()
+    wanted = {"capture": list(request.capture), "lorebook": request.lorebook}
     row = CheckpointRow(
-        chat.number, name, number, WAITING, 0, request.message_id, "", request.expect,
-        request.meta, "[]", "{}", tx.now,
+        chat.number, name, number, READY, 0, request.message_id, "", request.expect,
+        request.meta, "[]", orjson.dumps(wanted).decode(), tx.now,
     )  # fmt: skip
     try:
         await check_no_operations(tx, chat, "create checkpoint")
     except OperationsPending:
         if not request.when_ready:
             raise
+        row.status = WAITING
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
         return Answer(202, {"name": name, "status": WAITING})
-    await make_checkpoint(tx, chat, row, request.lorebook)
+    await make_checkpoint(tx, chat, row)
     return row.record()
 
 
@@ -124,6 +134,24 @@ async def get_checkpoint(tx: Snapshot, chat_id: str, name: str) -> Checkpoint:
     tx.takes_no_revision()
     chat = await tx.find_chat(chat_id)
     return (await get_checkpoint_row(tx, chat, name)).record()
+
+
+async def get_checkpoint_state(tx: Snapshot, chat_id: str, name: str) -> CheckpointState:
+    """Return everything that the chat held there, with contents."""
+    tx.takes_no_revision()
+    chat = await tx.find_chat(chat_id)
+    if chat is None:
+        raise CheckpointNotFound()
+    row = await get_ready_checkpoint(tx, chat, name)
+    contents = await contents_of_checkpoint(tx, chat, row)
+    return {
+        "data": contents.spaces["chat"],
+        "instances": contents.instances,
+        "series": {
+            name: each.record() for name, each in parse_series(contents.spaces["series"]).items()
+        },
+        "processed": processed_sets(contents.spaces["processed"]),
+    }
 
 
 async def delete_checkpoint(tx: Ledger, chat_id: str, name: str) -> Success:
@@ -165,75 +193,51 @@ def _flat(contents: Contents) -> ChatTexts:
 # Using
 
 
-async def validate_checkpoint(
-    tx: Ledger, chat_id: str, name: str, actual: dict[str, Any] | None
-) -> Validation:
+async def validate_checkpoint(tx: Ledger, chat_id: str, name: str, check: Check) -> Validation:
     # It changes nothing, so the chat may be archived.
     chat = await get_writable_chat(tx, chat_id, archived=True)
-    return await _validate(tx, chat, await get_ready_checkpoint(tx, chat, name), actual)
+    return await compare(tx, chat, await get_ready_checkpoint(tx, chat, name), check)
 
 
-async def _validate(
-    tx: Ledger, chat: ChatRow, row: CheckpointRow, actual: dict[str, Any] | None
-) -> Validation:
-    """Compute the state again from the log, and compare it with the record."""
-    expect = orjson.loads(row.expect) if row.expect is not None else {}
-    warnings = _differences(expect, actual or {})
-    if not row.digest:
-        return {"success": True, "validated": False, "errors": [], "warnings": warnings}
-    contents = await contents_of_checkpoint(tx, chat, row)
-    series, rows, digest = await measure(tx, chat, contents)
-    state = orjson.loads(row.state)
-    errors = _series_errors(state["series"], series)
-    if rows != state["rows"]:
-        errors.append("The numbers of rows differ from the record.")
-    if digest != row.digest:
-        errors.append("The digest of the values differs from the record.")
-    return {"success": not errors, "validated": True, "errors": errors, "warnings": warnings}
+async def validate_branch(tx: Ledger, chat_id: str, check: Check) -> Validation:
+    """Compare the beginning of a branch with the record it was made from."""
+    chat = await get_writable_chat(tx, chat_id, archived=True)
+    row = await find_checkpoint_row(tx, chat, BEGINNING_NAME)
+    if row is None:
+        return {"success": True, "validated": False, "errors": [], "warnings": []}
+    oldest = (await tx.load_head()).oldest
+    if row.revision < oldest:
+        # A branch does not keep its beginning from being folded: what the caller says is
+        # compared with the record alone.
+        row.digest = ""
+        folded = f"The beginning of the branch was folded: the log begins with revision {oldest}."
+        check = replace(check, warnings=(folded, *check.warnings))
+    return await compare(tx, chat, row, check)
 
 
-def _series_errors(recorded: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    errors: list[str] = []
-    for name, then in recorded.items():
-        now = found.get(name)
-        if now is None:
-            errors.append(f"Series {name} is missing.")
-            continue
-        errors += [
-            f"Version {version} of series {name} is missing."
-            for version in then["versions"]
-            if version not in now["versions"]
-        ]
-        if then["currentVersion"] != now["currentVersion"]:
-            errors.append(
-                f"Series {name} is at version {now['currentVersion']}"
-                f" and was recorded at {then['currentVersion']}."
-            )
-    return errors
-
-
-def _differences(expect: dict[str, Any], actual: dict[str, Any]) -> list[str]:
-    """Return a warning for each thing that differs from what was expected."""
-    warnings: list[str] = []
-    for name, value in actual.items():
-        if name == "messageCount" and not (value and expect.get(name)):
-            # One side has not counted.
-            continue
-        if name in expect and expect[name] != value:
-            warnings.append(f"{name} was expected to be {expect[name]} and is {value}.")
-    return warnings
+async def find_lorebook(tx: Snapshot, chat_id: str, name: str | None) -> str | None:
+    """Return the copy of a lorebook that a checkpoint, or the beginning of a branch, names."""
+    chat = await tx.find_chat(chat_id)
+    if chat is None:
+        return None
+    row = await find_checkpoint_row(tx, chat, BEGINNING_NAME if name is None else name)
+    if row is None or row.status not in (READY, BEGINNING):
+        return None
+    copy = orjson.loads(row.state).get("lorebook")
+    return str(copy["name"]) if copy is not None else None
 
 
 async def restore_checkpoint(
-    tx: Ledger, chat_id: str, name: str, dry_run: bool
+    tx: Ledger, chat_id: str, name: str, check: Check, dry_run: bool
 ) -> CheckpointRestored:
     chat = await get_writable_chat(tx, chat_id)
     row = await get_ready_checkpoint(tx, chat, name)
     await check_chat_if_match(tx, chat_id)
-    await check_no_operations(tx, chat, "restore")
-    report = await _validate(tx, chat, row, None)
-    if report["errors"] and not dry_run:
-        raise CheckpointInvalid(errors=report["errors"])
+    if not dry_run:
+        await check_no_operations(tx, chat, "restore")
+    report = await compare(tx, chat, row, check)
+    if not dry_run:
+        refuse_invalid(report, check)
     if row.message_id is None:
         moment = await find_moment(tx, row.revision)
         restored = await restore_chat_to(tx, chat, moment, dry_run)
@@ -241,9 +245,8 @@ async def restore_checkpoint(
         point = await point_of(tx, chat, row.revision, row.message_id)
         restored = await restore_point(tx, point, dry_run)
     return {
+        **restored,
         "success": report["success"],
         "errors": report["errors"],
         "warnings": [*report["warnings"], *restored["warnings"]],
-        "revision": restored["revision"],
-        "changed": restored["changed"],
     }

@@ -8,7 +8,7 @@ read any more, and changes that were dormant at the cutoff are dropped.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from valuetracker.engine.statement import Statement
 from valuetracker.records import Compaction, moment
@@ -90,6 +90,8 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     if head.adopted and head.adopted <= cutoff:
         await tx.execute(DELETE_ADOPTED)
     await tx.apply([UpdateHead(oldest=cutoff)])
+    # Kept answers about the folded past are no longer true.
+    tx.invalidate_everything()
     return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
 
@@ -159,7 +161,7 @@ async def _cutoff(tx: Ledger, head: Head, keep: Keep) -> int:
         return head.revision - keep.revisions
     assert keep.days is not None
     try:
-        since = datetime.now(UTC) - timedelta(days=keep.days)
+        since = datetime.fromisoformat(tx.now) - timedelta(days=keep.days)
     except OverflowError:
         # Longer than there has been time: everything is kept.
         return head.oldest

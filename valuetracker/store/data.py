@@ -15,12 +15,20 @@ from valuetracker.errors import DataKeyNotFound
 from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
 from valuetracker.store.log.json_patch import patch_values
 from valuetracker.store.log.operators import merge
-from valuetracker.store.log.state_at import At, find_moment, former_values_record, values_at
+from valuetracker.store.log.state_at import (
+    AsOf,
+    ChatAt,
+    find_moment,
+    former_values_record,
+    values_at,
+)
+from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import HolderRow, values_record
 from valuetracker.store.rows.reader import MANY
 from valuetracker.store.rows.snapshot import Snapshot, quick
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import holder_tag, value_tag
+from valuetracker.store.story.contents import values_of_space
 from valuetracker.store.story.visibility import is_removable, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.jobs import answering_unchanged, light, preloading
@@ -37,43 +45,55 @@ from valuetracker.values import canonical
 
 
 @quick
-async def list_values(tx: Snapshot, address: Address, at: At | None = None) -> Values:
-    holder = await tx.find_addressed(address)
+async def list_values(tx: Snapshot, address: Address, at: ChatAt | None = None) -> Values:
     if at is not None:
-        tx.reads(MANY)
-        moment = await find_moment(tx, at)
-        tx.etag = moment.revision
-        return former_values_record(await values_at(tx, holder, moment)) if holder else {}
+        return former_values_record(await _values_at(tx, address, at))
     if address.space == "instance":
         tx.depends_on(holder_tag(*address))
-        tx.etag = holder.revision if holder is not None else 0
+        tx.etag = 0
         tx.shows = ""
-    if holder is None or holder.deleted:
+        number = await tx.find_number(address.id)
+        if number is None:
+            return {}
+        tx.etag, rows = await tx.read_values(number)
+        return values_record(rows)
+    holder = await tx.find_addressed(address)
+    if holder is None:
         return {}
     tx.reads(holder.keys)
     return values_record(await tx.list_values(holder))
 
 
 @quick
-async def find_value(tx: Snapshot, address: Address, key: str, at: At | None = None) -> Values:
-    holder = await tx.find_addressed(address)
+async def find_value(tx: Snapshot, address: Address, key: str, at: ChatAt | None = None) -> Values:
     if at is not None:
-        tx.reads(MANY)
-        moment = await find_moment(tx, at)
-        tx.etag = moment.revision
-        values = await values_at(tx, holder, moment) if holder is not None else []
+        values = await _values_at(tx, address, at)
         return former_values_record([value for value in values if value.key == key])
     if address.space == "instance":
         tx.depends_on(value_tag(*address, key))
         tx.shows = key
+        number = await tx.find_number(address.id)
+    else:
+        holder = await tx.find_addressed(address)
+        number = holder.number if holder is not None else None
     tx.etag = 0
-    if holder is None:
-        return {}
-    row = await tx.find_value(holder, key)
+    row = await tx.read_value(number, key) if number is not None else None
     if row is None:
         return {}
     tx.etag = row.revision
     return values_record([row])
+
+
+async def _values_at(tx: Snapshot, address: Address, at: ChatAt) -> list[LoggedChange]:
+    """Return the values of a holder in the past; the ETag is that of the moment."""
+    tx.reads(MANY)
+    holder = await tx.find_addressed(address)
+    if address.space != "instance":
+        return await values_of_space(tx, address, at)
+    assert not isinstance(at, AsOf), "an instance need not be in a chat"
+    moment = await find_moment(tx, at)
+    tx.etag = moment.revision
+    return await values_at(tx, holder, moment) if holder is not None else []
 
 
 # Setting

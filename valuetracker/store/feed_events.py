@@ -17,6 +17,7 @@ from valuetracker.store.rows.holders import instance_record
 from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
+from valuetracker.store.tx.jobs import Notice
 
 # No more revisions are read at once when they have come to this many bytes.
 AT_ONCE_BYTES = 8 * 1024 * 1024
@@ -43,6 +44,13 @@ class Filter:
     @property
     def everything(self) -> bool:
         return self.instance_id is None and self.key is None and self.chat_id is None
+
+    def wants_notice(self, notice: Notice) -> bool:
+        if self.instance_id is not None or self.key is not None:
+            return False
+        return self.chat_id is None or (
+            notice.chat == self.chat if self.chat is not None else notice.chat_id == self.chat_id
+        )
 
     def wants_entry(self, entry: EntryRow) -> bool:
         if self.chat_id is not None and not self._is_of_chat(entry):
@@ -152,6 +160,14 @@ def event_record(revision: Revision, wanted: Filter) -> FeedEvent:
     }
 
 
+def event_of_many(event: bytes, extension_id: str, cursor: bytes | None) -> bytes:
+    """Return an event of one extension as readers of several get it: it says whose it is."""
+    lines, _, fields = event.partition(b"data: {")
+    name = lines[lines.index(b"event: ") :]
+    id = b"" if cursor is None else b"id: %b\n" % cursor
+    return b'%b%bdata: {"extensionId":"%b",%b' % (id, name, extension_id.encode(), fields)
+
+
 def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
     record: FeedChange = {
         "instanceId": entry.id if entry.space == "instance" else None,
@@ -188,3 +204,13 @@ def _fits(text: str) -> bool:
 def event_bytes(event: FeedEvent) -> bytes:
     # orjson writes one line, and line breaks inside strings are escaped.
     return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))
+
+
+def notice_bytes(notices: list[Notice], wanted: Filter, extension_id: str | None = None) -> bytes:
+    """Return the events of these notices; a reader of several extensions is told which it is."""
+    of = {} if extension_id is None else {"extensionId": extension_id}
+    return b"".join(
+        b"event: operation\ndata: %b\n\n" % orjson.dumps({**of, **notice.record})
+        for notice in notices
+        if wanted.wants_notice(notice)
+    )

@@ -2,7 +2,7 @@
 Processed ids: what an extension has dealt with already, in sets, per chat.
 
 An id is a key of the chat's space for them, so it follows the story. A claim with a lease
-does not: it says that somebody is working on the id, ends by the clock, and is kept outside
+does not: it says that somebody is working on the id, ends after a time, and is kept outside
 the log until it is confirmed.
 """
 
@@ -15,12 +15,15 @@ from valuetracker.records import (
     Processed,
     ProcessedIds,
     Success,
-    milliseconds,
 )
+from valuetracker.store.log.state_at import ChatAt
 from valuetracker.store.rows.claims import DELETE_CLAIM, INSERT_CLAIM, SELECT_CLAIM, ClaimRow
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.leases import lease_time
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import Address, item_key, split_key
+from valuetracker.store.rows.spaces import Address, item_key
+from valuetracker.store.story.contents import values_of_space
+from valuetracker.store.story.series import processed_sets
 from valuetracker.store.story.visibility import is_removable
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.ledger import Ledger
@@ -36,25 +39,36 @@ def _space(chat_id: str) -> Address:
     return Address("processed", chat_id)
 
 
-async def list_processed(tx: Snapshot, chat_id: str, name: str) -> ProcessedIds:
+async def list_processed(
+    tx: Snapshot, chat_id: str, name: str, at: ChatAt | None = None
+) -> ProcessedIds:
     holder = await tx.find_addressed(_space(chat_id))
+    keys: list[str] = []
+    if at is not None:
+        keys = await _former_keys(tx, chat_id, at)
+    elif holder is not None and not holder.deleted:
+        keys = [row.key for row in await tx.list_values(holder)]
     tx.etag = None
-    ids: list[str] = []
-    if holder is not None and not holder.deleted:
-        for row in await tx.list_values(holder):
-            owner, item = split_key(row.key)
-            if owner == name:
-                ids.append(item)
-    return {"ids": ids}
+    return {"ids": processed_sets(keys).get(name, [])}
 
 
-async def is_processed(tx: Snapshot, chat_id: str, name: str, id: str) -> IsProcessed:
+async def is_processed(
+    tx: Snapshot, chat_id: str, name: str, id: str, at: ChatAt | None = None
+) -> IsProcessed:
     holder = await tx.find_addressed(_space(chat_id))
+    if at is not None:
+        found = item_key(name, id) in await _former_keys(tx, chat_id, at)
+        tx.etag = None
+        return {"processed": found}
     tx.etag = None
     if holder is None or holder.deleted:
         return {"processed": False}
     row = await tx.find_value(holder, item_key(name, id))
     return {"processed": row is not None and row.value is not None}
+
+
+async def _former_keys(tx: Snapshot, chat_id: str, at: ChatAt) -> list[str]:
+    return [value.key for value in await values_of_space(tx, _space(chat_id), at)]
 
 
 async def claim(tx: Ledger, chat_id: str, name: str, ids: list[str], lease: int | None) -> Claimed:
@@ -112,19 +126,19 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
     return {"success": True}
 
 
-async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> int | None:
+async def _find_claim(tx: Ledger, holder: HolderRow, key: str) -> ClaimRow | None:
     row = await tx.fetch_one(SELECT_CLAIM, chat=holder.chat, key=key)
-    return ClaimRow(*row).verify().until if row is not None else None
+    return ClaimRow(*row).verify() if row is not None else None
 
 
 async def _is_claimed(tx: Ledger, holder: HolderRow, key: str) -> bool:
-    until = await _find_claim(tx, holder, key)
-    return until is not None and until > milliseconds()
+    claim = await _find_claim(tx, holder, key)
+    return claim is not None and (await lease_time(tx)).holds(claim.since, claim.lease)
 
 
 async def _claim(tx: Ledger, holder: HolderRow, key: str, lease: int) -> None:
     assert holder.chat is not None
-    row = ClaimRow(holder.chat, key, milliseconds() + lease)
+    row = ClaimRow(holder.chat, key, (await lease_time(tx)).now, lease)
     row.seal()
     await tx.execute(DELETE_CLAIM, chat=holder.chat, key=key)
     await tx.execute_many(INSERT_CLAIM, [row])

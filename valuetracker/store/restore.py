@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import orjson
 
-from valuetracker.errors import CharacterNotFound, ChatNotFound, InstanceNotFound
-from valuetracker.records import Restored
+from valuetracker.errors import (
+    CharacterNotFound,
+    ChatNotFound,
+    DataKeyNotFound,
+    InstanceNotFound,
+)
+from valuetracker.records import ChangedValue, Restored
 from valuetracker.store.log.replay import Replay, Source
 from valuetracker.store.log.state_at import (
     FormerInstance,
@@ -27,9 +32,9 @@ from valuetracker.store.log.state_at import (
 from valuetracker.store.rows.chat_rows import check_no_operations
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
-from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.holders import DataRow, HolderRow, changed_value
 from valuetracker.store.rows.numbers import Moment
-from valuetracker.store.rows.spaces import SPACES
+from valuetracker.store.rows.spaces import SPACES, Address
 from valuetracker.store.rows.spaces import instance as address_of
 from valuetracker.store.story.contents import replayed_values
 from valuetracker.store.story.point import Point, positions_at
@@ -40,12 +45,15 @@ from valuetracker.store.tx.write_target import (
     check_character_if_match,
     check_chat_if_match,
     check_if_match,
+    find_writable_holder,
     get_writable_chat,
     list_writable_instances,
 )
 
 
-async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Restored:
+async def restore_instance(
+    tx: Ledger, instance_id: str, revision: int, dry_run: bool = False
+) -> Restored:
     present = await tx.find_instance(instance_id)
     await tx.authorize_holder(present)
     moment = await find_moment(tx, revision)
@@ -54,18 +62,50 @@ async def restore_instance(tx: Ledger, instance_id: str, revision: int) -> Resto
     if former is None:
         raise InstanceNotFound("The instance did not exist at that revision.")
     await check_if_match(tx, address_of(instance_id), present)
-    restoration = Restoration(tx, moment)
+    restoration = Restoration(tx, moment, dry_run=dry_run)
     await restoration.restore_instance(former)
     return await restoration.finish()
 
 
-async def restore_character(tx: Ledger, character_id: str, revision: int) -> Restored:
+async def restore_value(
+    tx: Ledger, address: Address, key: str, revision: int, dry_run: bool = False
+) -> Restored:
+    """Restore one key; where it was absent, it is removed."""
+    holder = await find_writable_holder(tx, address)
+    if holder is None and address.space == "instance":
+        raise InstanceNotFound()
+    if holder is None and await tx.find_chat(address.id) is None:
+        raise ChatNotFound()
+    row = await tx.find_value(holder, key) if holder is not None else None
+    if holder is None or row is None:
+        raise DataKeyNotFound()
+    tx.check_if_match(row.revision)
+    moment = await find_moment(tx, revision)
+    then = [value for value in await values_at(tx, holder, moment) if value.key == key]
+    restoration = Restoration(tx, moment, dry_run=dry_run)
+    existed = await _existed(tx, holder, moment)
+    await restoration.restore_value(holder, row, then[0].after if then else None, existed)
+    return await restoration.finish()
+
+
+async def _existed(tx: Ledger, holder: HolderRow, moment: Moment) -> bool:
+    """Return True if an instance, or the chat of a space, existed at a moment."""
+    if holder.space == "instance":
+        return await instance_at(tx, holder, moment) is not None
+    assert holder.chat is not None
+    shape = await shape_at(tx, await tx.get_chat(holder.chat), moment)
+    return shape is not None and shape.after is not None
+
+
+async def restore_character(
+    tx: Ledger, character_id: str, revision: int, dry_run: bool = False
+) -> Restored:
     present = await list_writable_instances(tx, character_id)
     moment = await find_moment(tx, revision)
     if await character_at(tx, character_id, moment) is None:
         raise CharacterNotFound("The character did not exist at that revision.")
     await check_character_if_match(tx, character_id)
-    restoration = Restoration(tx, moment)
+    restoration = Restoration(tx, moment, dry_run=dry_run)
     await restoration.restore_character(character_id)
     then = await instances_at(tx, character_id, moment)
     ids = {former.holder.id for former in then}
@@ -77,7 +117,7 @@ async def restore_character(tx: Ledger, character_id: str, revision: int) -> Res
     return await restoration.finish()
 
 
-async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
+async def restore_chat(tx: Ledger, chat_id: str, revision: int, dry_run: bool = False) -> Restored:
     """Restore a chat with all that it holds; its chain stays as it is."""
     chat = await get_writable_chat(tx, chat_id)
     moment = await find_moment(tx, revision)
@@ -85,27 +125,28 @@ async def restore_chat(tx: Ledger, chat_id: str, revision: int) -> Restored:
     if shape is None or shape.after is None:
         raise ChatNotFound("The chat did not exist at that revision.")
     await check_chat_if_match(tx, chat_id)
-    await check_no_operations(tx, chat, "restore")
-    return await restore_chat_to(tx, chat, moment)
+    if not dry_run:
+        await check_no_operations(tx, chat, "restore")
+    return await restore_chat_to(tx, chat, moment, dry_run)
 
 
 async def restore_chat_to(
     tx: Ledger, chat: ChatRow, moment: Moment, dry_run: bool = False
 ) -> Restored:
-    restoration = Restoration(tx, moment)
+    restoration = Restoration(tx, moment, dry_run=dry_run)
     for space in SPACES:
         space_holder = await tx.find_space(chat, space)
         if space_holder is not None:
             values = await values_at(tx, space_holder, moment)
             await restoration.restore_values(space_holder, values, chat.number)
     await restoration.restore_instances(chat, await chat_instances_at(tx, chat, moment))
-    return await restoration.finish(dry_run)
+    return await restoration.finish()
 
 
 async def restore_point(tx: Ledger, point: Point, dry_run: bool = False) -> Restored:
     """Restore a chat to a point of its story."""
     chat = point.chat
-    restoration = Restoration(tx, point.moment, point)
+    restoration = Restoration(tx, point.moment, point, dry_run)
     replay = Replay(tx)
     for space in SPACES:
         space_holder = await tx.find_space(chat, space)
@@ -116,28 +157,50 @@ async def restore_point(tx: Ledger, point: Point, dry_run: bool = False) -> Rest
     for former in then:
         former.values = await replayed_values(tx, replay, former.holder, point.counts)
     await restoration.restore_instances(chat, then)
-    return await restoration.finish(dry_run)
+    return await restoration.finish()
 
 
 class Restoration:
-    """Collects the changes that lead back to a moment, as one revision."""
+    """
+    Collects the changes that lead back to a moment, as one revision.
 
-    def __init__(self, tx: Ledger, moment: Moment, point: Point | None = None) -> None:
+    A dry run changes nothing, and lists the values that would change.
+    """
+
+    def __init__(
+        self, tx: Ledger, moment: Moment, point: Point | None = None, dry_run: bool = False
+    ) -> None:
         self._tx = tx
         self._moment = moment
         # The point of the story, if it is more than a moment.
         self._point = point
+        self._dry_run = dry_run
         self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
+        self._listed: list[ChangedValue] = []
         self._warnings: list[str] = []
         self._visible: dict[int, bool] = {}
 
-    async def finish(self, dry_run: bool = False) -> Restored:
+    async def finish(self) -> Restored:
         revision = (await self._tx.load_head()).revision
-        if not dry_run:
+        if not self._dry_run:
             revision = await self._tx.apply(self._changes)
-        return {"revision": revision, "changed": self._changed, "warnings": self._warnings}
+        restored: Restored = {
+            "revision": revision,
+            "changed": self._changed,
+            "warnings": self._warnings,
+        }
+        if self._dry_run:
+            restored["changes"] = self._listed
+        return restored
+
+    def _count(self, holder: HolderRow, row: DataRow, value: str | None) -> None:
+        """Count a value that becomes another one."""
+        if value != row.value:
+            self._changed += 1
+            if self._dry_run:
+                self._listed.append(changed_value(holder, row.key, row.value, value))
 
     def warn(self, sentence: str) -> None:
         self._warnings.append(sentence)
@@ -201,7 +264,8 @@ class Restoration:
 
     async def _remove_instance(self, holder: HolderRow) -> None:
         self._changes += await removal_of(self._tx, holder, "restore", "[]")
-        self._changed += holder.keys
+        for row in await self._tx.list_values(holder):
+            self._count(holder, row, None)
 
     async def restore_instance(self, former: FormerInstance) -> None:
         """Restore an instance with its values."""
@@ -217,12 +281,22 @@ class Restoration:
         rows = {row.key: row for row in await self._tx.list_rows(known)}
         then = {value.key: value for value in values}
         for key, row in rows.items():
-            if key not in then and self._is_other(row, None):
-                await self._restore_value(known, key, None, row, chat)
+            if key not in then:
+                await self._restore_value(known, row, None, chat)
         # In the order of then, so that keys that come back get that order.
         for key, former in then.items():
-            if self._is_other(rows[key], former.after):
-                await self._restore_value(known, key, former.after, rows[key], chat)
+            await self._restore_value(known, rows[key], former.after, chat)
+
+    async def restore_value(
+        self, holder: HolderRow, row: DataRow, value: str | None, existed: bool
+    ) -> None:
+        """Restore one key of a holder, which stays where it is."""
+        if existed:
+            await self._restore_value(holder, row, value, holder.chat)
+        elif self._is_other(row, None):
+            # A branch took over changes from before it existed, and none of them made this.
+            self._count(holder, row, None)
+            self._changes.append(ChangeValue(holder, row.key, None, "restore", "[]"))
 
     def _is_other(self, row: DataRow, value: str | None) -> bool:
         """
@@ -234,12 +308,13 @@ class Restoration:
         return row.last_change > self._moment.entry or row.value != value
 
     async def _restore_value(
-        self, holder: HolderRow, key: str, value: str | None, row: DataRow, chat: int | None
+        self, holder: HolderRow, row: DataRow, value: str | None, chat: int | None
     ) -> None:
-        if value != row.value:
-            self._changed += 1
+        if not self._is_other(row, value):
+            return
+        self._count(holder, row, value)
         sources = await self._sources(row, chat)
-        self._changes.append(ChangeValue(holder, key, value, "restore", sources))
+        self._changes.append(ChangeValue(holder, row.key, value, "restore", sources))
 
     async def _sources(self, row: DataRow, chat: int | None) -> str:
         """

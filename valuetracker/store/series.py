@@ -13,9 +13,11 @@ import orjson
 
 from valuetracker.errors import VersionNotFound
 from valuetracker.records import Cleared, CurrentVersion, NewVersion, Series, VersionRemoved
+from valuetracker.store.log.state_at import ChatAt, former_values_record
 from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import Address, item_key, split_key
+from valuetracker.store.story.contents import values_of_space
 from valuetracker.store.story.series import CURRENT, SeriesVersions, parse_series
 from valuetracker.store.story.visibility import is_removable
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
@@ -36,25 +38,26 @@ def _space(chat_id: str) -> Address:
 # Reading
 
 
-async def get_series(tx: Snapshot, chat_id: str, name: str) -> Series:
-    series = await _read(tx, chat_id, name)
-    return {
-        "currentVersion": series.current,
-        "versions": [series.versions[number] for number in sorted(series.versions)],
-    }
+async def get_series(tx: Snapshot, chat_id: str, name: str, at: ChatAt | None = None) -> Series:
+    return (await _read(tx, chat_id, name, at)).record()
 
 
-async def get_version(tx: Snapshot, chat_id: str, name: str, version: int | None) -> Any:
+async def get_version(
+    tx: Snapshot, chat_id: str, name: str, version: int | None, at: ChatAt | None = None
+) -> Any:
     """Return one version; None is the current one."""
-    series = await _read(tx, chat_id, name)
+    series = await _read(tx, chat_id, name, at)
     number = version if version is not None else series.current
     if number is None or number not in series.versions:
         raise VersionNotFound()
     return series.versions[number]
 
 
-async def _read(tx: Snapshot, chat_id: str, name: str) -> SeriesVersions:
+async def _read(tx: Snapshot, chat_id: str, name: str, at: ChatAt | None) -> SeriesVersions:
     holder = await tx.find_addressed(_space(chat_id))
+    if at is not None:
+        former = former_values_record(await values_of_space(tx, _space(chat_id), at))
+        return parse_series(former).get(name, SeriesVersions())
     if holder is None or holder.deleted:
         return SeriesVersions()
     values = values_record(await tx.list_values(holder))

@@ -28,3 +28,12 @@ CREATE TABLE {schema}.extensions (
 
 -- Ids that differ only in case are the same file on some systems.
 CREATE UNIQUE INDEX extensions_by_folded_id ON {schema}.extensions (lower(id));
+
+-- One row: how long the server has run, all runs together, and the time of day that it trusts, both
+-- in milliseconds.
+CREATE TABLE {schema}.heartbeat (
+    id          BIGINT PRIMARY KEY,
+    uptime      BIGINT NOT NULL,
+    time_of_day BIGINT NOT NULL,
+    checksum    BIGINT NOT NULL
+);

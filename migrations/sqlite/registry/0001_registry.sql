@@ -27,3 +27,12 @@ CREATE TABLE extensions (
 
 -- Ids that differ only in case are the same file on some systems.
 CREATE UNIQUE INDEX extensions_by_folded_id ON extensions (lower(id));
+
+-- One row: how long the server has run, all runs together, and the time of day that it trusts, both
+-- in milliseconds.
+CREATE TABLE heartbeat (
+    id          INTEGER PRIMARY KEY,
+    uptime      INTEGER NOT NULL,
+    time_of_day INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL
+) STRICT;

@@ -7,6 +7,21 @@ import { path } from '../sync/transport.js';
 import { shared } from '../tavern/ids.js';
 
 /** @typedef {import('../sync/session.js').Session} Session */
+/**
+ * What the caller finds: the current version of each series, and anything that `expect` names.
+ *
+ * @typedef {{series?: Record<string, number|null>, lorebook?: string, messageCount?: number, [name: string]: any}} Actual
+ */
+/** @typedef {{success: boolean, validated: boolean, errors: string[], warnings: string[]}} Validation */
+/** @typedef {{instanceId: string|null, key: string, space?: string, before?: any, after?: any}} ChangedValue */
+/** @typedef {{key: string, instanceId?: string|null, fields?: string[]}} Captured */
+/**
+ * @typedef {object} CheckpointState
+ * @property {Record<string, any>} data
+ * @property {Array<{instance: any, data: Record<string, any>}>} instances
+ * @property {Record<string, {currentVersion: number|null, versions: any[]}>} series
+ * @property {Record<string, string[]>} processed
+ */
 
 /** Named revisions of a chat, to return to. */
 export class Checkpoints {
@@ -18,9 +33,10 @@ export class Checkpoints {
     }
 
     /**
-     * Create a checkpoint of the current state, or of the state as of a message.
+     * Create a checkpoint of the current state, or of the state as of a message. `capture` records size, digest and
+     * chosen fields of keys.
      *
-     * @param {{name?: string, message?: number, messageId?: string, expect?: any, meta?: any, lorebook?: any, whenReady?: boolean}} [about]
+     * @param {{name?: string, message?: number, messageId?: string, expect?: any, meta?: any, lorebook?: any, whenReady?: boolean, capture?: Captured[]}} [about]
      * @returns {Promise<any>}
      */
     async create({ message, ...about } = {}) {
@@ -42,6 +58,16 @@ export class Checkpoints {
     }
 
     /**
+     * Read everything that the chat held at the checkpoint.
+     *
+     * @param {string} name
+     * @returns {Promise<CheckpointState>}
+     */
+    state(name) {
+        return this.#session.read(`${path('checkpoints', name)}/state`);
+    }
+
+    /**
      * @param {string} name
      * @returns {Promise<{success: boolean}>}
      */
@@ -60,9 +86,11 @@ export class Checkpoints {
     }
 
     /**
+     * Compare the checkpoint with the log, and with what the caller finds.
+     *
      * @param {string} name
-     * @param {any} [actual]
-     * @returns {Promise<{success: boolean, validated: boolean, errors: string[], warnings: string[]}>}
+     * @param {Actual} [actual]
+     * @returns {Promise<Validation>}
      */
     validate(name, actual) {
         const body = actual === undefined ? {} : { actual };
@@ -70,12 +98,16 @@ export class Checkpoints {
     }
 
     /**
+     * Restore the checkpoint. One that does not validate is refused (`checkpoint_invalid`) unless `force` is true. A dry
+     * run changes nothing, and `changes` lists what would change.
+     *
      * @param {string} name
-     * @param {{dryRun?: boolean}} [options]
-     * @returns {Promise<{success: boolean, errors: string[], warnings: string[], revision: number, changed: number}>}
+     * @param {{dryRun?: boolean, actual?: Actual, force?: boolean}} [options]
+     * @returns {Promise<{success: boolean, errors: string[], warnings: string[], revision: number, changed: number, changes?: ChangedValue[]}>}
      */
-    async restore(name, { dryRun = false } = {}) {
-        const report = await this.#session.write('POST', `${path('checkpoints', name)}/restore`, { dryRun }, { anchor: null });
+    async restore(name, { dryRun = false, actual, force = false } = {}) {
+        const body = { dryRun, actual, force };
+        const report = await this.#session.write('POST', `${path('checkpoints', name)}/restore`, body, { anchor: null });
         if (!dryRun) await this.#session.readAgain('restore');
         return report;
     }
@@ -91,14 +123,17 @@ export class Branches {
     }
 
     /**
-     * @param {{chatId?: string, message?: number, messageId?: string, checkpoint?: string, revision?: number}} [about]
-     * @returns {Promise<{chatId: string, parent: string, parentRevision: number, rows: any, instances: Record<string, string>}>}
+     * Create a branch. A checkpoint that does not validate is refused (`checkpoint_invalid`) unless `force` is true.
+     *
+     * @param {{chatId?: string, message?: number, messageId?: string, checkpoint?: string, revision?: number, actual?: Actual, force?: boolean}} [about]
+     * @returns {Promise<{chatId: string, parent: string, parentRevision: number, rows: any, instances: Record<string, string>, errors?: string[], warnings?: string[]}>}
      */
-    async create({ chatId = newId(), message, messageId, checkpoint, revision } = {}) {
+    async create({ chatId = newId(), message, messageId, checkpoint, revision, actual, force } = {}) {
         const from = {
             messageId: message === undefined ? messageId : this.#session.anchorOf(message).messageId, checkpoint, revision,
         };
-        const body = Object.values(from).some((value) => value !== undefined) ? { chatId, from } : { chatId };
+        const begins = Object.values(from).some((value) => value !== undefined);
+        const body = { chatId, from: begins ? from : undefined, actual, force };
         return await this.#session.write('POST', '/branches', body, { anchor: null });
     }
 

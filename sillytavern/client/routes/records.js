@@ -9,6 +9,7 @@ import { path } from '../sync/transport.js';
 
 /** @typedef {import('../state/values.js').WriteOptions} WriteOptions */
 /** @typedef {import('../sync/session.js').Session} Session */
+/** @typedef {{at?: string|number}} Past a revision, a time, or `message:<id>` */
 
 /** Numbered versions of one thing. */
 export class Series {
@@ -36,22 +37,29 @@ export class Series {
         return this.#session.write('POST', this.#path, { ...meta, content }, options);
     }
 
-    /** @returns {Promise<{currentVersion: number|null, versions: any[]}>} */
-    list() {
-        return this.#session.read(this.#path);
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<{currentVersion: number|null, versions: any[]}>}
+     */
+    list({ at } = {}) {
+        return this.#session.read(this.#path, { at });
     }
 
-    /** @returns {Promise<any>} the current version, or null */
-    current() {
-        return orNull(this.#session.read(`${this.#path}/current`), 'version_not_found');
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<any>} the current version, or null
+     */
+    current({ at } = {}) {
+        return orNull(this.#session.read(`${this.#path}/current`, { at }), 'version_not_found');
     }
 
     /**
      * @param {number} version
+     * @param {Past} [past]
      * @returns {Promise<any>}
      */
-    get(version) {
-        return this.#session.read(this.#path + path(String(version)));
+    get(version, { at } = {}) {
+        return this.#session.read(this.#path + path(String(version)), { at });
     }
 
     /**
@@ -117,15 +125,19 @@ export class Processed {
 
     /**
      * @param {string} id
+     * @param {Past} [past]
      * @returns {Promise<boolean>}
      */
-    async has(id) {
-        return (await this.#session.read(this.#path + path(id))).processed;
+    async has(id, { at } = {}) {
+        return (await this.#session.read(this.#path + path(id), { at })).processed;
     }
 
-    /** @returns {Promise<string[]>} */
-    async list() {
-        return (await this.#session.read(this.#path)).ids;
+    /**
+     * @param {Past} [past]
+     * @returns {Promise<string[]>}
+     */
+    async list({ at } = {}) {
+        return (await this.#session.read(this.#path, { at })).ids;
     }
 
     /**
@@ -138,7 +150,24 @@ export class Processed {
     }
 }
 
-/** Queued and running operations. They are not values, and no swipe changes them. */
+/**
+ * A piece of work to add to the queue.
+ *
+ * @typedef {object} NewOperation
+ * @property {string} [id] the id of an operation that has ended can be used again
+ * @property {string} type
+ * @property {Record<string, any>} [data]
+ * @property {number} [priority]
+ * @property {string[]} [dependsOn] ids of operations that must be completed before
+ * @property {number} [maxAttempts] how often it is tried before it has failed; 1 by default
+ * @property {number|null} [retryAfterMs] the time between a failure and the next attempt
+ * @property {boolean} [ifAbsent] true: an active one with this id is returned, with `created: false`
+ */
+
+/**
+ * Queued and running operations. They are not values: a swipe changes none of them, but it cancels
+ * those that were added with an anchor at what it hides.
+ */
 export class Operations {
     #session;
 
@@ -148,11 +177,15 @@ export class Operations {
     }
 
     /**
-     * @param {{id?: string, type: string, data?: Record<string, any>, priority?: number}} operation
-     * @returns {Promise<any>}
+     * Add an operation. With an anchor it is cancelled when its message or swipe is hidden.
+     *
+     * @param {NewOperation} operation
+     * @param {WriteOptions} [options] no anchor by default
+     * @returns {Promise<any>} the operation, with `created`
      */
-    add(operation) {
-        return this.#write('POST', '/operations', operation);
+    add(operation, { anchor = null, ...options } = {}) {
+        // The server must know the message, or it could not tell when that is hidden.
+        return this.#session.write('POST', '/operations', operation, { anchor, ...options }, { appends: anchor === null });
     }
 
     /**
@@ -184,10 +217,22 @@ export class Operations {
      * Claim the next operation for `leaseMs`; null if none is waiting.
      *
      * @param {number} leaseMs
+     * @param {{types?: string[]}} [which] only operations of these types
      * @returns {Promise<any>}
      */
-    async claim(leaseMs) {
-        return (await this.#write('POST', '/operations/claim', { leaseMs })) ?? null;
+    async claim(leaseMs, { types } = {}) {
+        return (await this.#write('POST', '/operations/claim', { leaseMs, types })) ?? null;
+    }
+
+    /**
+     * Prolong the lease of an operation that was claimed: it ends `leaseMs` from now.
+     *
+     * @param {string} id
+     * @param {{claim: string, leaseMs: number}} lease
+     * @returns {Promise<any>}
+     */
+    renew(id, { claim, leaseMs }) {
+        return this.#write('POST', `${path('operations', id)}/renew`, { claim, leaseMs });
     }
 
     /**
@@ -200,6 +245,8 @@ export class Operations {
     }
 
     /**
+     * Report a failure: the operation has failed, or is `retrying` if it has an attempt left.
+     *
      * @param {string} id
      * @param {{claim?: string|null, data?: Record<string, any>}} [about]
      * @returns {Promise<any>}
@@ -215,6 +262,40 @@ export class Operations {
      */
     cancel(id, about = {}) {
         return this.#write('POST', `${path('operations', id)}/cancel`, about);
+    }
+
+    /**
+     * Return a failed operation to the queue, for one more attempt.
+     *
+     * @param {string} id
+     * @returns {Promise<any>}
+     */
+    retry(id) {
+        return this.#write('POST', `${path('operations', id)}/retry`, {});
+    }
+
+    /**
+     * Delete an operation; those that depend on an active one are cancelled.
+     *
+     * @param {string} id
+     * @returns {Promise<{success: boolean}>}
+     */
+    remove(id) {
+        return this.#write('DELETE', path('operations', id), undefined);
+    }
+
+    /**
+     * Have no operation of the chat claimed until `resume`.
+     *
+     * @returns {Promise<{paused: boolean}>}
+     */
+    pause() {
+        return this.#write('POST', '/operations/pause', {});
+    }
+
+    /** @returns {Promise<{paused: boolean}>} */
+    resume() {
+        return this.#write('POST', '/operations/resume', {});
     }
 
     /**

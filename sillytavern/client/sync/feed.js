@@ -4,7 +4,8 @@
  * A browser opens at most six connections to one host, for all tabs together, and an open feed uses
  * one of them all the time. With a few tabs and extensions SillyTavern itself could send no request.
  * So one browser opens at most two feeds (Web Locks count them). All other tabs and extensions poll,
- * and poll at once when a tab of the same browser announces a write.
+ * and poll at once when a tab of the same browser announces a write. `following.js` follows several
+ * extensions with one feed.
  */
 
 import { ValueTrackerError } from '../errors.js';
@@ -27,9 +28,13 @@ export class Feed {
     /**
      * @param {object} options
      * @param {import('./transport.js').Transport} options.transport
-     * @param {string} options.chatId
-     * @param {() => number} options.since
-     * @param {(event: any) => Promise<any>} options.onEvent
+     * @param {() => Record<string, string|number|undefined>} options.query which extensions, which changes, since when
+     * @param {string} [options.root] the path above `/events` and `/changes`
+     * @param {(write: {extensionId: string, chatId: string}) => boolean} options.concerns true if the feed has this write
+     * @param {(event: any, id: string) => Promise<any>} options.onEvent
+     * @param {(page: any) => void} [options.onPage] called after the events of a page
+     * @param {(name: string, about: any) => boolean} [options.onNotice] what happened to one extension of several;
+     *   returns true if the feed goes on
      * @param {() => Promise<void>} options.onGap called when events were missed: read the whole state again
      * @param {(error: unknown) => void} options.onFailure
      * @param {boolean} options.plain true if requests need no extra headers, so that EventSource can be used
@@ -70,9 +75,13 @@ export class Feed {
             const ended = new Promise((resolve) => {
                 source.addEventListener('change', (message) => {
                     this.#retryMs = RETRY_MS[0];
-                    this.options.onEvent(this.options.transport.parse(message.data));
+                    this.options.onEvent(this.options.transport.parse(message.data), message.lastEventId);
                 });
-                for (const name of ['overflow', 'gone']) source.addEventListener(name, () => resolve(name));
+                for (const name of ['overflow', 'gone', 'compacted']) {
+                    source.addEventListener(name, (message) => {
+                        if (!this.#goesOn(name, message.data)) resolve(name);
+                    });
+                }
                 source.addEventListener('error', () => resolve('error'));
                 this.#stops.push(() => resolve('stopped'));
             });
@@ -83,12 +92,21 @@ export class Feed {
         }
     }
 
+    /**
+     * Return true if an event does not end the feed.
+     *
+     * @param {string} name
+     * @param {string} data
+     */
+    #goesOn(name, data) {
+        return name !== 'overflow' && (this.options.onNotice?.(name, this.options.transport.parse(data)) ?? false);
+    }
+
     /** Return true if the server no longer has the changes since our revision. */
     async #isCompacted() {
         if (this.#stopped) return false;
-        const { transport, chatId, since } = this.options;
         try {
-            await transport.request('GET', '/changes', { query: { since: since(), chatId, limit: 1 }, once: true });
+            await this.#page(1);
             return false;
         } catch (error) {
             return isGap(error);
@@ -129,10 +147,12 @@ export class Feed {
                     return [line.slice(0, colon), line.slice(colon + 1).trimStart()];
                 }));
                 const name = fields.get('event');
-                if (name === 'overflow' || name === 'gone') return name;
+                const data = fields.get('data') ?? '{}';
                 if (name === 'change') {
                     this.#retryMs = RETRY_MS[0];
-                    this.options.onEvent(this.options.transport.parse(fields.get('data') ?? '{}'));
+                    this.options.onEvent(this.options.transport.parse(data), fields.get('id') ?? '');
+                } else if (name && ['overflow', 'gone', 'compacted'].includes(name) && !this.#goesOn(name, data)) {
+                    return name;
                 }
             }
         }
@@ -140,19 +160,19 @@ export class Feed {
 
     /** Follow by polling. */
     async #poll() {
-        const { transport, chatId } = this.options;
         const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(CHANNEL) : null;
         channel?.addEventListener('message', ({ data }) => {
-            if (data?.extensionId === transport.extensionId && data.chatId === chatId) this.#wake();
+            if (data && this.options.concerns(data)) this.#wake();
         });
         this.#stops.push(() => channel?.close());
         while (!this.#stopped) {
             await this.#sleep(globalThis.document?.hidden ? POLL_EVERY_HIDDEN_MS : POLL_EVERY_MS);
             if (this.#stopped) return;
             try {
-                const query = { since: this.options.since(), chatId, limit: 1000 };
-                const { body } = await transport.request('GET', '/changes', { query, once: true });
-                for (const event of body.items) await this.options.onEvent(event);
+                const page = await this.#page(1000);
+                if (this.#stopped) return;
+                for (const event of page.items) await this.options.onEvent(event, '');
+                this.options.onPage?.(page);
                 this.#retryMs = RETRY_MS[0];
             } catch (error) {
                 await this.#pause(isGap(error) ? 'gap' : 'error');
@@ -160,9 +180,15 @@ export class Feed {
         }
     }
 
+    /** @param {number} limit */
+    async #page(limit) {
+        const { transport, root = '', query } = this.options;
+        return (await transport.request('GET', `${root}/changes`, { query: { ...query(), limit }, once: true })).body;
+    }
+
     #url() {
-        const { transport, chatId, since } = this.options;
-        return `${transport.url}/events${search({ extensionId: transport.extensionId, chatId, since: since() })}`;
+        const { transport, root = '', query } = this.options;
+        return `${transport.url}${root}/events${search(query())}`;
     }
 
     /** @param {unknown} why */

@@ -202,15 +202,16 @@ export class Session {
      * @param {Route} route
      * @param {any} body
      * @param {WriteOptions} [options]
+     * @param {{appends?: boolean}} [write] false: the server does not append the message of this write to its chain
      * @returns {Promise<any>}
      */
-    async write(method, route, body, options) {
+    async write(method, route, body, options, write) {
         this.mayWrite();
         const context = this.writeContext(options);
         this.#requireServer();
         this.saver.flush();
         return await this.run(async () => {
-            await this.story.reconcile('save');
+            await this.story.reconcile('save', write);
             this.#requireServer();
             try {
                 const answer = await this.callInQueue(method, route, { body, headers: headersOf(context) });

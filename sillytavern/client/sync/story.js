@@ -31,9 +31,10 @@ export class Story {
      * Send the chain if it has changed; runs in the queue.
      *
      * @param {string} reason `save`: check before a write is sent
+     * @param {{appends?: boolean}} [write] false: that write does not append its message to the chain
      * @returns {Promise<any>} the report, or null
      */
-    async reconcile(reason) {
+    async reconcile(reason, { appends = true } = {}) {
         const { session } = this;
         const { page, follow } = session.owner;
         if (!page || !follow || session.away || !session.isCurrent()) return null;
@@ -50,7 +51,7 @@ export class Story {
         const before = this.#lastSent;
         this.#lastSent = { chain, places, texts };
         // The server appends the coming message by itself when it gets the write.
-        if (reason === 'save' && onlyAddsComingMessage(before.chain, chain) && !session.mirror.visibilityChanged) return null;
+        if (reason === 'save' && appends && onlyAddsComingMessage(before.chain, chain) && !session.mirror.visibilityChanged) return null;
         // The server detects an edit by comparing hashes: send the text before the edit first.
         if (this.#written && places === before.places && reason !== 'load') await this.#post(before.chain);
         this.#written = false;

@@ -76,6 +76,18 @@ def validate(chat: Chat, name: str = "here", **actual: Any) -> Any:
     return answer.json()
 
 
+def validate_branch(branch: Chat, **actual: Any) -> Any:
+    answer = branch.send("POST", "/validate", {"actual": actual} if actual else None)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def state_of(chat: Chat, name: str = "here") -> Any:
+    answer = send_checkpoint(chat, "GET", name, "/state")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
 VALID = {"success": True, "validated": True, "errors": [], "warnings": []}
 
 
@@ -85,10 +97,10 @@ def restore_checkpoint(
     return send_checkpoint(chat, "POST", name, "/restore", body, **(headers or {}))
 
 
-def back_at(revision: int, changed: int) -> tuple[int, Any]:
+def back_at(revision: int, changed: int, **more: Any) -> tuple[int, Any]:
     """Return the right answer to restoring a sound checkpoint."""
     report = {"success": True, "errors": [], "warnings": []}
-    return 200, {**report, "revision": revision, "changed": changed}
+    return 200, {**report, "revision": revision, "changed": changed, **more}
 
 
 def diff_checkpoint(chat: Chat, name: str = "here") -> Any:
@@ -101,9 +113,13 @@ def diff_checkpoint(chat: Chat, name: str = "here") -> Any:
 
 
 def post_branch(
-    chat: Chat, chat_id: Any = "branch", headers: dict[str, str] | None = None, **point: Any
+    chat: Chat,
+    chat_id: Any = "branch",
+    headers: dict[str, str] | None = None,
+    more: dict[str, Any] | None = None,
+    **point: Any,
 ) -> httpx.Response:
-    body = {"chatId": chat_id, **({"from": point} if point else {})}
+    body = {"chatId": chat_id, **({"from": point} if point else {}), **(more or {})}
     return chat.send("POST", "/branches", body, **(headers or {}))
 
 
@@ -134,8 +150,35 @@ def copied_instance(
     return {**instance(id, "arthur", name, chat_id), "origin": origin}
 
 
-def origin(chat_id: str = "chat", **point: Any) -> dict[str, Any]:
-    return {"chatId": chat_id, **point, "createdAt": MOMENT}
+class AnyRecord:
+    """Equal to the record of any beginning that has this name, or none."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, dict)
+            and list(other) == ["name", "createdAt", "versions", "rows"]
+            and (other["name"], other["createdAt"]) == (self._name, MOMENT)
+            and set(other["rows"]) == set(rows())
+        )
+
+    __hash__ = object.__hash__
+
+
+def origin(
+    chat_id: str = "chat",
+    checkpoint: str | None = None,
+    messageId: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "chatId": chat_id,
+        "checkpoint": checkpoint,
+        "messageId": messageId,
+        "createdAt": MOMENT,
+        "record": AnyRecord(checkpoint),
+    }
 
 
 def lineage(chat: Chat) -> Any:

@@ -6,11 +6,9 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-import pytest
 
 from tests.support.answers import MOMENT, done
 from tests.support.chat import Chat
-from valuetracker.records import milliseconds_of
 
 # Leases: far longer than any test takes, and the shortest possible.
 LONG, SHORT = 600_000, 1
@@ -31,6 +29,11 @@ def operation(id: str, status: str = "pending", **more: Any) -> dict[str, Any]:
         "priority": 0,
         "claim": None,
         "leaseUntil": None,
+        "attempts": 0,
+        "maxAttempts": 1,
+        "retryAfterMs": None,
+        "dependsOn": [],
+        "anchor": None,
         "createdAt": MOMENT,
         "updatedAt": MOMENT,
         **more,
@@ -50,8 +53,9 @@ class Queue:
         """Add an operation, move it to a status, and return its record."""
         answer = self.post({"id": id, "type": "recap", **more})
         assert answer.status_code == 200, answer.text
+        assert answer.json()["created"] is True
         if status == "pending":
-            return answer.json()
+            return self.get(id)
         moved = self.patch(id, status=status)
         assert moved.status_code == 200, moved.text
         return moved.json()
@@ -81,12 +85,13 @@ class Queue:
     def end(self, id: str, verb: str = "complete", **body: Any) -> httpx.Response:
         return self.send("POST", id, f"/{verb}", body)
 
-    def post_claim(self, lease_ms: Any = LONG, **headers: str) -> httpx.Response:
-        return self.chat.send("POST", "/operations/claim", {"leaseMs": lease_ms}, **headers)
+    def post_claim(self, lease_ms: Any = LONG, types: Any = ...) -> httpx.Response:
+        body = {"leaseMs": lease_ms} if types is ... else {"leaseMs": lease_ms, "types": types}
+        return self.chat.send("POST", "/operations/claim", body)
 
-    def claim(self, lease_ms: int = LONG) -> Any:
+    def claim(self, lease_ms: int = LONG, types: Any = ...) -> Any:
         """Claim an operation; return it, or None if there was none."""
-        answer = self.post_claim(lease_ms)
+        answer = self.post_claim(lease_ms, types)
         if answer.status_code == 204:
             assert answer.content == b""
             return None
@@ -94,6 +99,15 @@ class Queue:
         token = answer.json()["claim"]
         assert isinstance(token, str)
         assert token
+        return answer.json()
+
+    def renew(self, id: str, claim: Any = ..., lease_ms: Any = LONG) -> httpx.Response:
+        body = {"leaseMs": lease_ms} if claim is ... else {"leaseMs": lease_ms, "claim": claim}
+        return self.send("POST", id, "/renew", body)
+
+    def pause(self, verb: str = "pause") -> Any:
+        answer = self.chat.send("POST", f"/operations/{verb}", {})
+        done(answer)
         return answer.json()
 
     def clean_up(self, **body: Any) -> Any:
@@ -108,7 +122,6 @@ class Queue:
         return found
 
 
-def at_time(patch: pytest.MonkeyPatch, time: str) -> None:
-    """Set the clock by which the server dates its writes from now on."""
-    for module in ("valuetracker.store.tx.ledger", "valuetracker.store.operations"):
-        patch.setattr(f"{module}.milliseconds", lambda: milliseconds_of(time))
+def added(id: str, status: str = "pending", **more: Any) -> dict[str, Any]:
+    """Return the answer to a request that added an operation."""
+    return {**operation(id, status, **more), "created": True}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.api.chats.points import (
     VALID,
@@ -20,11 +19,15 @@ from tests.api.chats.points import (
     restore_checkpoint,
     rows,
     send_checkpoint,
+    state_of,
     validate,
+    validate_branch,
 )
-from tests.api.chats.queue import Queue, at_time, operation
+from tests.api.chats.queue import Queue, operation
+from tests.conftest import RunningServer
 from tests.support.answers import done, outcome, refused
-from tests.support.chat import Chat
+from tests.support.chat import NO_OPERATIONS, Chat
+from tests.support.clock import DAY_MS
 
 RECAPS = "running_scene_recaps"
 USER_ENTRIES = ["Ann", "The old mill", "The fire"]
@@ -71,8 +74,11 @@ def test_1_queue_blocking(chat: Chat) -> None:
     assert answer.json()["error"] == (
         "Cannot create checkpoint: 1 operations in queue. Please wait for queue to finish."
     )
+    # Or it is created when ready.
+    assert post_checkpoint(chat, name="when ready", whenReady=True).status_code == 202
     queue.end("generate")
     assert post_checkpoint(chat, name="here").status_code == 201
+    assert validate(chat, "when ready") == validate(chat) == VALID
 
 
 def test_2_all_entries_cloned(chat: Chat) -> None:
@@ -96,21 +102,38 @@ def test_3_running_recap_isolation(chat: Chat) -> None:
     branch = branch_off(chat, checkpoint="here")
 
     recorded = made["state"]["series"][RECAPS]
-    assert (recorded["currentVersion"], recorded["versions"]) == (5, [1, 2, 3, 4, 5])
-    assert recorded["meta"]["scene_count"] == 5
+    versions = [(each["version"], each["scene_count"]) for each in recorded["versions"]]
+    assert (recorded["currentVersion"], versions) == (5, [(n, n) for n in range(1, 6)])
     assert recaps(branch) == (5, [1, 2, 3, 4, 5])
     assert recaps(chat) == (10, [*range(1, 11)])
+    # Loading it is checked: its record, and the version that the extension finds.
+    loaded = branch.open()["origin"]["record"]
+    assert (loaded["name"], loaded["versions"]) == ("here", {RECAPS: 5})
+    assert validate_branch(branch, series={RECAPS: 5}) == VALID
+    wrong = validate_branch(branch, series={RECAPS: 10})
+    assert (wrong["success"], len(wrong["errors"])) == (False, 1)
+    # The versions can be read at the checkpoint without loading it.
+    contents = [each["content"] for each in state_of(chat)["series"][RECAPS]["versions"]]
+    assert contents == [f"Scene {number}" for number in range(1, 6)]
 
 
 def test_4_combined_recap_preservation(chat: Chat) -> None:
     write_story(chat, 1, 10)
-    make_checkpoint(chat, expect={"keys": ["combined_recap"], "messageCount": 100})
+    made = make_checkpoint(
+        chat,
+        expect={"keys": ["combined_recap"], "messageCount": 100},
+        capture=[{"key": "combined_recap", "fields": ["message_count"]}],
+    )
     write_story(chat, 11, 12)
 
     branch = branch_off(chat, checkpoint="here")
 
     assert branch.data()["combined_recap"]["message_count"] == 100
+    (captured,) = made["state"]["capture"]
+    assert captured["fields"] == {"message_count": 100}
+    assert captured["size"] == len('{"content":"All 10 scenes","message_count":100}')
     assert validate(chat, messageCount=100) == VALID
+    assert validate_branch(branch, messageCount=100) == VALID
     regenerated = validate(chat, messageCount=120)
     assert (regenerated["success"], len(regenerated["warnings"])) == (True, 1)
 
@@ -128,6 +151,13 @@ def test_5_complete_state_restoration(chat: Chat) -> None:
     branch = branch_off(chat, checkpoint="here")
 
     # The checkpoint: message 5, v5, the state of then.
+    assert validate(chat) == validate_branch(branch) == VALID
+    there = state_of(chat)
+    assert there["series"][RECAPS] == branch.series(RECAPS)
+    assert (there["data"], there["instances"][0]["data"]) == (
+        branch.data(),
+        branch.state()["instances"][0]["data"],
+    )
     assert recaps(branch) == (5, [1, 2, 3, 4, 5])
     assert branch.data() == {
         "combined_recap": {"content": "All 5 scenes", "message_count": 50},
@@ -176,6 +206,8 @@ def test_edge_case_2_both_sides_progress_after_branch(chat: Chat) -> None:
     assert recaps(branch) == (8, [*range(1, 9)])
     make_checkpoint(branch)
     assert validate(chat) == validate(branch) == VALID
+    # The branch has gone on; its beginning is still that of the checkpoint.
+    assert validate_branch(branch) == VALID
     # Parent and branch have different messages m7.
     branch.reconcile("m1", "m2", "m3", "m4", "m5", "m6")
     assert (recaps(branch)[0], recaps(chat)[0]) == (6, 10)
@@ -194,6 +226,7 @@ def test_edge_case_3_legacy_checkpoints(chat: Chat) -> None:
     legacy = Chat(chat.client, "legacy")
     write_story(legacy, 1, 1)
     assert legacy.open()["checkpoints"] == []
+    assert validate_branch(legacy, series={RECAPS: 7}) == {**VALID, "validated": False}
     unknown = send_checkpoint(legacy, "POST", verb="/validate", body={})
     assert refused(unknown)[:2] == (404, "checkpoint_not_found")
 
@@ -208,8 +241,14 @@ def test_edge_case_4_lorebook_name_mismatch(chat: Chat) -> None:
     # A warning names both, and the restore is done.
     assert (report["success"], report["errors"], len(report["warnings"])) == (True, [], 1)
     assert "world - checkpoint" in report["warnings"][0]
-    assert restore_checkpoint(chat).json()["success"] is True
+    restored = restore_checkpoint(chat, actual={"lorebook": "world"}).json()
+    assert (restored["success"], restored["warnings"]) == (True, report["warnings"])
     assert recaps(chat) == (1, [1])
+    # So is loading it as a branch.
+    loaded = post_branch(chat, checkpoint="here", more={"actual": {"lorebook": "world"}})
+    assert (loaded.status_code, loaded.json()["warnings"]) == (201, report["warnings"])
+    found = validate_branch(Chat(chat.client, "branch"), lorebook="world")
+    assert (found["success"], found["warnings"]) == (True, report["warnings"])
 
 
 # Requirements that no test above is named after.
@@ -253,7 +292,7 @@ def test_pending_entry_lifecycle(chat: Chat) -> None:
 
     completed = queue.end("entry_1")
     assert (completed.json()["status"], completed.json()["stage"]) == ("completed", "merging")
-    assert queue.counts() == {"pending": 0, "inProgress": 0, "retrying": 0}
+    assert queue.counts() == NO_OPERATIONS
     assert refused(queue.patch("entry_1", stage="late"))[:2] == (409, "illegal_move")
 
 
@@ -264,13 +303,10 @@ def test_each_chat_has_its_own_pending_entries(client: httpx.Client) -> None:
     assert (one.ids(), two.ids()) == (["entry_1"], [])
 
 
-def test_stale_pending_entries_are_cleaned_up(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as past:
-        at_time(past, "2020-01-01T00:00:00.000Z")
-        for id in ("stale", "updated since"):
-            queue.add(id, "in_progress")
+def test_stale_pending_entries_are_cleaned_up(queue: Queue, shared_server: RunningServer) -> None:
+    for id in ("stale", "updated since"):
+        queue.add(id, "in_progress")
+    shared_server.clock.pass_time(DAY_MS)
     queue.patch("updated since", stage="merging")
     queue.add("new")
 

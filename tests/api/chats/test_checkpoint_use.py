@@ -77,12 +77,24 @@ def test_the_actual_values_are_compared_with_the_expected_ones(chat: Chat) -> No
     assert (both["success"], len(both["warnings"])) == (True, 2)
 
 
-@pytest.mark.parametrize(("expected", "actual"), [(100, 0), (0, 100), (0, 0)])
-def test_a_count_of_no_messages_is_not_compared(chat: Chat, expected: int, actual: int) -> None:
+@pytest.mark.parametrize(("expected", "actual"), [(0, 100), (0, 0), (100, 100)])
+def test_a_count_is_compared_only_if_messages_were_expected(
+    chat: Chat, expected: int, actual: int
+) -> None:
     chat.set("hp", 50)
     make_checkpoint(chat, expect={"messageCount": expected})
 
     assert validate(chat, messageCount=actual) == VALID
+
+
+def test_no_message_where_some_were_expected_is_a_warning(chat: Chat) -> None:
+    chat.set("hp", 50)
+    make_checkpoint(chat, expect={"messageCount": 100})
+
+    found = validate(chat, messageCount=0)
+
+    assert (found["success"], found["errors"]) == (True, [])
+    assert found["warnings"] == ["messageCount was expected to be 100 and is 0."]
 
 
 def test_without_expected_values_nothing_is_compared(chat: Chat) -> None:
@@ -180,7 +192,11 @@ def test_a_dry_run_answers_what_would_change_and_changes_nothing(values: Values)
 
     answer = restore_checkpoint(values.chat, dryRun=True)
 
-    assert outcome(answer) == back_at(now, 2)
+    changes = [
+        values.difference("mp", before=1),
+        values.difference("hp", before=35, after=45),
+    ]
+    assert outcome(answer) == back_at(now, 2, changes=changes)
     assert (values.chat.state(), head(values.client)) == (before, now)
     assert outcome(restore_checkpoint(values.chat)) == back_at(now + 1, 2)
     assert values.data() == {"hp": 45}

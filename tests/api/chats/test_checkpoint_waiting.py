@@ -33,6 +33,7 @@ def uses(chat: Chat) -> list[tuple[int, str]]:
         restore_checkpoint(chat),
         restore_checkpoint(chat, dryRun=True),
         send_checkpoint(chat, "GET", verb="/diff"),
+        send_checkpoint(chat, "GET", verb="/state"),
         post_branch(chat, checkpoint="here"),
     ]
     return [refused(each)[:2] for each in answers]
@@ -222,7 +223,7 @@ def test_a_waiting_checkpoint_fails_if_its_message_is_hidden(queue: Queue) -> No
     assert statuses(chat) == [("here", "failed"), ("other", "ready")]
     found = get_checkpoint(chat)
     assert (found["status"], made(found)) == ("failed", NOT_MADE)
-    assert uses(chat) == [(409, "checkpoint_failed")] * 5
+    assert uses(chat) == [(409, "checkpoint_failed")] * 6
     # The server does not try again, and the name is free once the checkpoint is deleted.
     chat.reconcile("m1", "m2")
     queue.add("b", "completed")
@@ -298,7 +299,7 @@ def test_an_unknown_checkpoint_is_not_found(chat: Chat) -> None:
     answers = [send_checkpoint(chat, "GET"), send_checkpoint(chat, "DELETE")]
 
     assert [refused(each)[:2] for each in answers] == [(404, "checkpoint_not_found")] * 2
-    assert uses(chat) == [(404, "checkpoint_not_found")] * 5
+    assert uses(chat) == [(404, "checkpoint_not_found")] * 6
 
 
 def test_a_checkpoint_checks_session_chat_and_archive(chat: Chat) -> None:

@@ -39,9 +39,11 @@ def story(client: httpx.Client) -> Chat:
 def recap_of(checkpoint: Any) -> Any:
     """Return the series `recap` in a checkpoint: current, versions, its count of scenes."""
     found = checkpoint["state"]["series"]["recap"]
-    assert set(found) == {"currentVersion", "versions", "meta"}
-    assert "content" not in found["meta"]
-    return found["currentVersion"], found["versions"], found["meta"].get("sceneCount")
+    assert set(found) == {"currentVersion", "versions"}
+    versions = {each["version"]: each for each in found["versions"]}
+    assert all("content" not in each and each["digest"] for each in versions.values())
+    current = found["currentVersion"]
+    return current, list(versions), versions[current].get("sceneCount")
 
 
 def test_a_checkpoint_captures_everything(client: httpx.Client) -> None:
@@ -69,7 +71,7 @@ def test_a_checkpoint_captures_everything(client: httpx.Client) -> None:
         "state": state,
     }
     assert (answer.status_code, body) == (201, record)
-    assert set(state) == {"series", "rows", "expect"}
+    assert set(state) == {"series", "rows", "expect", "capture"}
     assert (state["rows"], state["expect"], set(state["series"])) == (count, expect, {"recap"})
     assert recap_of(body) == (3, [1, 2, 3], 2)
     assert get_checkpoint(chat) == record

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.chats.queue import ACTIVE, ENDED, LONG, SHORT, Queue, at_time, operation
+from tests.api.chats.queue import ACTIVE, ENDED, LONG, SHORT, Queue, operation
 from tests.conftest import RunningServer, wait_for
 from tests.support.answers import MOMENT, outcome, refused
 from tests.support.chat import NO_OPERATIONS, Chat
+from tests.support.clock import DAY_MS
 
 WEEK = 7 * 24 * 60 * 60 * 1000
 
@@ -34,12 +35,18 @@ def test_a_claim_returns_the_operation_and_a_token(queue: Queue) -> None:
     found = answer.json()
     claim = found["claim"]
     record = operation(
-        "a", "in_progress", data={"x": 1}, priority=2, claim=claim, leaseUntil=MOMENT
+        "a",
+        "in_progress",
+        data={"x": 1},
+        priority=2,
+        claim=claim,
+        leaseUntil=MOMENT,
+        attempts=1,
     )
     assert (outcome(answer), answer.headers["x-revision"]) == ((200, record), "1")
     assert queue.get("a") == found
     assert found["leaseUntil"] > found["createdAt"]
-    assert queue.counts() == {"pending": 0, "inProgress": 1, "retrying": 0}
+    assert queue.counts() == {**NO_OPERATIONS, "inProgress": 1}
 
 
 def test_the_highest_priority_comes_first_then_the_oldest(queue: Queue) -> None:
@@ -58,8 +65,9 @@ def test_the_oldest_operation_is_the_one_created_first_whatever_was_changed_sinc
     for id in ("a", "b"):
         queue.add(id)
     queue.patch("a", stage="touched")
-    assert queue.claim()["id"] == "a"
-    queue.patch("a", status="pending")
+    claimed = queue.claim()
+    assert claimed["id"] == "a"
+    queue.patch("a", status="pending", claim=claimed["claim"])
 
     assert [queue.claim()["id"], queue.claim()["id"]] == ["a", "b"]
 
@@ -71,7 +79,7 @@ def test_only_pending_operations_are_claimed(queue: Queue, status: str) -> None:
     answer = queue.post_claim()
 
     assert (answer.status_code, answer.content) == (204, b"")
-    assert queue.get("a") == operation("a", status)
+    assert queue.get("a") == operation("a", status, attempts=int(status == "failed"))
 
 
 def test_of_many_claims_at_once_each_gets_another_operation(
@@ -104,7 +112,7 @@ def test_the_claimant_moves_and_ends_the_operation(queue: Queue) -> None:
 
     assert outcome(moved) == (
         200,
-        operation("a", "in_progress", stage="merging", claim=token, leaseUntil=MOMENT),
+        operation("a", "in_progress", stage="merging", claim=token, leaseUntil=MOMENT, attempts=1),
     )
     found = ended.json()
     assert (ended.status_code, found["status"], found["stage"], found["data"]) == (
@@ -121,7 +129,7 @@ def test_a_stale_token_moves_and_ends_nothing(queue: Queue, verb: str, token: st
     queue.add("a")
     if token == "its former one":
         token = queue.claim()["claim"]
-        queue.patch("a", status="pending")
+        queue.patch("a", status="pending", claim=token)
     present = queue.claim()
 
     answers = [queue.patch("a", stage="late", claim=token), queue.end("a", verb, claim=token)]
@@ -138,14 +146,28 @@ def test_a_token_for_an_operation_that_is_not_claimed_is_stale(queue: Queue, ver
     assert queue.get("a") == operation("a")
 
 
-def test_without_a_token_nothing_is_checked(queue: Queue) -> None:
-    for id in ("a", "b"):
-        queue.add(id)
-        queue.claim()
+def test_without_the_token_nobody_else_moves_or_ends_the_operation(queue: Queue) -> None:
+    queue.add("a")
+    held = queue.claim()
 
-    assert queue.patch("a", stage="one").json()["stage"] == "one"
+    answers = [
+        queue.patch("a", stage="one"),
+        queue.patch("a", status="pending"),
+        queue.patch("a", status="cancelled", claim=None),
+        queue.patch("a", data={"x": 1}),
+        queue.end("a"),
+        queue.end("a", "fail"),
+    ]
+
+    assert [refused(each)[:2] for each in answers] == [(409, "stale_claim")] * 6
+    assert queue.get("a") == held
+
+
+def test_once_the_lease_has_run_out_no_token_is_needed(queue: Queue) -> None:
+    queue.add("a")
+    lapsed(queue)
+
     assert queue.end("a").json()["status"] == "completed"
-    assert queue.end("b", "fail").json()["status"] == "failed"
 
 
 def test_cancelling_needs_no_token(queue: Queue) -> None:
@@ -163,7 +185,7 @@ def test_moving_back_to_pending_ends_the_claim(queue: Queue) -> None:
 
     answer = queue.patch("a", status="pending", claim=token)
 
-    assert outcome(answer) == (200, operation("a"))
+    assert outcome(answer) == (200, operation("a", attempts=1))
     assert refused(queue.end("a", claim=token))[:2] == (409, "stale_claim")
 
 
@@ -175,9 +197,9 @@ def test_a_lease_that_runs_out_returns_the_operation(queue: Queue) -> None:
 
     lapsed(queue)
 
-    assert queue.listed("pending") == queue.listed() == [operation("a", data={"x": 1})]
+    assert queue.listed("pending") == queue.listed() == [operation("a", data={"x": 1}, attempts=1)]
     assert queue.listed("in_progress") == []
-    assert queue.counts() == {"pending": 1, "inProgress": 0, "retrying": 0}
+    assert queue.counts() == {**NO_OPERATIONS, "pending": 1}
 
 
 def test_the_token_of_a_lapsed_claim_is_stale_once_another_has_claimed(queue: Queue) -> None:
@@ -252,12 +274,11 @@ def test_the_default_age_is_a_day(queue: Queue) -> None:
 
 @pytest.mark.parametrize("touch", ["stage", "claim", "status"])
 def test_the_age_counts_from_the_last_change(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch, touch: str
+    queue: Queue, shared_server: RunningServer, touch: str
 ) -> None:
-    with monkeypatch.context() as past:
-        at_time(past, "2020-01-01T00:00:00.000Z")
-        queue.add("touched", priority=1)
-        queue.add("left")
+    queue.add("touched", priority=1)
+    queue.add("left")
+    shared_server.clock.pass_time(DAY_MS)
     if touch == "claim":
         assert queue.claim()["id"] == "touched"
     elif touch == "stage":
@@ -270,27 +291,25 @@ def test_the_age_counts_from_the_last_change(
 
 
 def test_operations_that_ended_a_day_ago_are_removed_but_not_counted(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, shared_server: RunningServer
 ) -> None:
-    with monkeypatch.context() as past:
-        at_time(past, "2020-01-01T00:00:00.000Z")
-        for status in ENDED:
-            queue.add(status, status)
+    for status in ENDED:
+        queue.add(status, status)
+    shared_server.clock.pass_time(DAY_MS)
     queue.add("new", "completed")
 
     assert queue.clean_up() == {"removedCount": 0, "ids": []}
     assert queue.ids() == ["new"]
 
 
-def test_an_open_cleans_up(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as past:
-        at_time(past, "2020-01-01T00:00:00.000Z")
-        queue.add("old")
+def test_an_open_cleans_up(queue: Queue, shared_server: RunningServer) -> None:
+    queue.add("old")
+    shared_server.clock.pass_time(DAY_MS)
     queue.add("new", "retrying")
 
     found = queue.chat.open()
 
-    assert found["operations"] == {"pending": 0, "inProgress": 0, "retrying": 1}
+    assert found["operations"] == {**NO_OPERATIONS, "retrying": 1}
     assert queue.ids() == ["new"]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.chats.queue import ACTIVE, ENDED, ENDS, Queue, operation
+from tests.api.chats.queue import ACTIVE, ENDED, ENDS, Queue, added, operation
 from tests.conftest import running_server
-from tests.support.answers import done, head, outcome, refused
+from tests.support.answers import MOMENT, done, head, outcome, refused
 from tests.support.chat import NO_OPERATIONS, Chat, furnish
 
 
@@ -20,7 +20,8 @@ def test_an_operation_is_created_and_read(queue: Queue) -> None:
     answer = queue.post(body)
 
     record = operation("a", type="merge", data={"b": None, "a": [1]}, priority=7)
-    assert (outcome(answer), answer.headers["x-revision"]) == ((200, record), "1")
+    assert outcome(answer) == (200, {**record, "created": True})
+    assert answer.headers["x-revision"] == "1"
     assert outcome(queue.send("GET", "a")) == (200, record)
     assert queue.listed() == [record]
 
@@ -28,27 +29,50 @@ def test_an_operation_is_created_and_read(queue: Queue) -> None:
 def test_an_operation_without_an_id_gets_one(queue: Queue) -> None:
     first, second = queue.post({"type": "recap"}).json(), queue.post({"type": "recap"}).json()
 
-    assert first == operation(first["id"])
+    assert first == added(first["id"])
     assert first["id"].startswith("op-")
     assert first["id"] != second["id"]
-    assert queue.listed() == [first, second]
+    assert queue.listed() == [operation(first["id"]), operation(second["id"])]
 
 
-def test_an_existing_id_is_refused(queue: Queue) -> None:
-    queue.add("a")
+@pytest.mark.parametrize("status", ACTIVE)
+def test_the_id_of_an_active_operation_is_refused(queue: Queue, status: str) -> None:
+    queue.add("a", status)
 
     assert refused(queue.post({"id": "a", "type": "other"}))[:2] == (409, "operation_exists")
-    queue.patch("a", status="completed")
-    assert refused(queue.post({"id": "a", "type": "other"}))[:2] == (409, "operation_exists")
-    assert queue.listed() == [operation("a", "completed")]
+    assert queue.listed() == [operation("a", status)]
+
+
+@pytest.mark.parametrize("status", ENDED)
+def test_the_id_of_an_ended_operation_can_be_used_again(queue: Queue, status: str) -> None:
+    queue.add("a", status, data={"old": 1}, priority=3)
+    queue.add("b")
+
+    answer = queue.post({"id": "a", "type": "other"})
+
+    assert outcome(answer) == (200, added("a", type="other"))
+    assert queue.listed() == [operation("b"), operation("a", type="other")]
+
+
+def test_if_absent_answers_the_active_operation(queue: Queue) -> None:
+    body = {"id": "a", "type": "other", "ifAbsent": True, "data": {"x": 1}}
+    first = queue.post(body)
+    again = queue.post({**body, "type": "recap", "data": {"x": 2}, "priority": 5})
+    queue.end("a")
+    anew = queue.post(body)
+
+    record = operation("a", type="other", data={"x": 1})
+    for answer, created in [(first, True), (again, False), (anew, True)]:
+        assert outcome(answer) == (200, {**record, "created": created})
+    assert queue.listed() == [record]
 
 
 def test_a_first_operation_creates_the_chat(chat: Chat) -> None:
     answer = Queue(chat).post({"id": "a", "type": "recap"})
 
-    assert (outcome(answer), answer.headers["x-revision"]) == ((200, operation("a")), "1")
+    assert (outcome(answer), answer.headers["x-revision"]) == ((200, added("a")), "1")
     assert [each["chatId"] for each in chat.client.get("/chats").json()] == ["chat"]
-    assert Queue(chat).counts() == {"pending": 1, "inProgress": 0, "retrying": 0}
+    assert Queue(chat).counts() == {**NO_OPERATIONS, "pending": 1}
 
 
 def test_reads_create_no_chat(chat: Chat) -> None:
@@ -99,7 +123,7 @@ def test_active_operations_are_counted(queue: Queue) -> None:
         queue.add(str(number), status)
     queue.add("one more", "retrying")
 
-    assert queue.counts() == {"pending": 2, "inProgress": 2, "retrying": 3}
+    assert queue.counts() == {**NO_OPERATIONS, "pending": 2, "inProgress": 2, "retrying": 3}
 
 
 # Moves.
@@ -112,8 +136,9 @@ def test_any_move_from_an_active_status_is_legal(queue: Queue, before: str, afte
 
     answer = queue.patch("a", status=after)
 
-    assert (outcome(answer), answer.headers["x-revision"]) == ((200, operation("a", after)), "1")
-    assert queue.get("a") == operation("a", after)
+    record = operation("a", after, attempts=int(after == "failed"))
+    assert (outcome(answer), answer.headers["x-revision"]) == ((200, record), "1")
+    assert queue.get("a") == record
 
 
 @pytest.mark.parametrize("after", [*ACTIVE, *ENDED])
@@ -122,7 +147,7 @@ def test_an_ended_operation_cannot_be_moved(queue: Queue, before: str, after: st
     queue.add("a", before)
 
     assert refused(queue.patch("a", status=after))[:2] == (409, "illegal_move")
-    assert queue.get("a") == operation("a", before)
+    assert queue.get("a") == operation("a", before, attempts=int(before == "failed"))
 
 
 @pytest.mark.parametrize("before", ENDED)
@@ -133,7 +158,7 @@ def test_an_ended_operation_cannot_be_changed(queue: Queue, before: str) -> None
     answers += [queue.end("a", verb) for verb in ENDS]
 
     assert [refused(each)[:2] for each in answers] == [(409, "illegal_move")] * 5
-    assert queue.get("a") == operation("a", before)
+    assert queue.get("a") == operation("a", before, attempts=int(before == "failed"))
 
 
 @pytest.mark.parametrize(("verb", "status"), ENDS.items())
@@ -143,7 +168,8 @@ def test_an_active_operation_is_ended(queue: Queue, before: str, verb: str, stat
 
     answer = queue.end("a", verb, data={"old": 2, "new": 3})
 
-    record = operation("a", status, data={"kept": 1, "old": 2, "new": 3})
+    data = {"kept": 1, "old": 2, "new": 3}
+    record = operation("a", status, data=data, attempts=int(status == "failed"))
     assert (outcome(answer), answer.headers["x-revision"]) == ((200, record), "1")
     assert queue.get("a") == record
 
@@ -155,8 +181,9 @@ def test_an_end_needs_no_body(queue: Queue, verb: str) -> None:
 
     without, empty = queue.send("POST", "a", f"/{verb}"), queue.end("b", verb)
 
-    assert outcome(without) == (200, operation("a", ENDS[verb]))
-    assert outcome(empty) == (200, operation("b", ENDS[verb]))
+    attempts = int(verb == "fail")
+    assert outcome(without) == (200, operation("a", ENDS[verb], attempts=attempts))
+    assert outcome(empty) == (200, operation("b", ENDS[verb], attempts=attempts))
 
 
 # Data and stages.
@@ -199,7 +226,7 @@ def test_operations_make_no_revision_and_are_not_in_the_log(client: httpx.Client
     queue.add("b", "retrying")
     claimed = queue.claim()
     queue.patch("a", stage="one", claim=claimed["claim"])
-    queue.end("a")
+    queue.end("a", claim=claimed["claim"])
     queue.clean_up(maxAgeMs=0)
 
     assert (head(client), chat.history(), chat.etag()) == (5, history, etag)
@@ -267,7 +294,9 @@ def test_operations_are_kept_across_a_restart(tmp_path: Path, own_database: str)
         found = Queue(Chat(client, "chat")).listed()
         assert found == [operation("a", "retrying", data={"x": 1}, priority=3)]
         other = Queue(Chat(client, "other"))
-        assert other.get("b") == claimed
+        # On SQLite the whole lease begins again.
+        assert other.get("b") == {**claimed, "leaseUntil": MOMENT}
+        assert other.get("b")["leaseUntil"] >= claimed["leaseUntil"]
         assert outcome(other.end("b", claim=claimed["claim"]))[0] == 200
 
 
@@ -281,6 +310,9 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/a/fail", {}),
     ("POST", "/a/cancel", {}),
     ("POST", "/cleanup", {"maxAgeMs": 0}),
+    ("POST", "/pause", {}),
+    ("POST", "/resume", {}),
+    ("DELETE", "/a", None),
 ]
 
 

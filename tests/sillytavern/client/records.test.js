@@ -61,6 +61,56 @@ test('operations: queued, claimed, ended; a checkpoint waits for them', async (t
     assert.deepEqual(await operations.cleanup(), { removedCount: 0, ids: [] });
 });
 
+test('operations: renewed, tried again, in order, paused, removed', async (t) => {
+    const { vt } = await begin(t);
+    const { operations } = vt.chat;
+
+    assert.equal((await operations.add({ id: 'draft', type: 'draft', maxAttempts: 2, retryAfterMs: 0 })).created, true);
+    assert.equal((await operations.add({ id: 'draft', type: 'draft', ifAbsent: true })).created, false);
+    await operations.add({ id: 'print', type: 'print', dependsOn: ['draft'] });
+    assert.equal(await operations.claim(60_000, { types: ['print', 'bind'] }), null);
+    assert.deepEqual(await operations.pause(), { paused: true });
+    assert.equal(await operations.claim(60_000), null);
+    assert.deepEqual(await operations.resume(), { paused: false });
+
+    const { claim, leaseUntil } = await operations.claim(60_000);
+    assert.ok((await operations.renew('draft', { claim, leaseMs: 120_000 })).leaseUntil > leaseUntil);
+    await assert.rejects(operations.complete('draft'), { code: 'stale_claim', status: 409 });
+    assert.equal((await operations.fail('draft', { claim })).status, 'retrying');
+    const second = await operations.claim(60_000, { types: ['draft'] });
+    assert.equal((await operations.fail('draft', { claim: second.claim })).status, 'failed');
+    assert.equal((await operations.get('print')).status, 'failed');
+    const retried = await operations.retry('draft');
+    assert.deepEqual([retried.status, retried.attempts, retried.maxAttempts], ['pending', 2, 3]);
+    await operations.complete('draft');
+    assert.equal((await operations.retry('print')).status, 'pending');
+    assert.deepEqual(await operations.remove('print'), { success: true });
+    await assert.rejects(operations.get('print'), { code: 'operation_not_found' });
+});
+
+test('operations: cancelled with the message they work on', async (t) => {
+    const { vt, tavern } = await begin(t);
+    const { operations } = vt.chat;
+    const status = async (/** @type {string} */ id) => (await operations.get(id)).status;
+    await reply(tavern, vt, () => {});
+
+    const added = await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    await operations.add({ id: 'of all', type: 'recap' });
+    assert.deepEqual(added.anchor, vt.chat.anchor(tavern.chat.length - 1));
+    await tavern.swipe();
+    assert.deepEqual([await status('recap'), await status('of all')], ['cancelled', 'pending']);
+
+    await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    assert.equal(await status('recap'), 'pending');
+    await tavern.deleteLast(1);
+    assert.equal(await status('recap'), 'cancelled');
+
+    await reply(tavern, vt, () => {});
+    await operations.add({ id: 'recap', type: 'recap' }, { anchor: tavern.chat.length - 1 });
+    await tavern.deleteLast(1);
+    assert.deepEqual([await status('recap'), await status('of all')], ['cancelled', 'pending']);
+});
+
 test('checkpoints: made, checked, compared, restored, removed', async (t) => {
     const { vt } = await begin(t, { state: { hp: 50 } });
     const { checkpoints } = vt.chat;
@@ -76,6 +126,81 @@ test('checkpoints: made, checked, compared, restored, removed', async (t) => {
     assert.deepEqual((await checkpoints.get('fifty')).meta, { why: 'test' });
     await checkpoints.remove('fifty');
     assert.deepEqual(await checkpoints.list(), []);
+});
+
+test('checkpoints: recorded in detail, read whole, refused when they do not validate, forced', async (t) => {
+    const { vt } = await begin(t, { state: { hp: 50, recap: { text: 'They met.', messages: 3 } } });
+    const { checkpoints, operations } = vt.chat;
+    await vt.chat.series('recap').add('one', { scenes: 1 });
+    const made = await checkpoints.create({ name: 'here', capture: [{ key: 'recap', fields: ['messages'] }] });
+    assert.deepEqual(made.state.capture.map((/** @type {any} */ one) => [one.key, one.fields]), [['recap', { messages: 3 }]]);
+    assert.equal(made.state.series.recap.versions[0].scenes, 1);
+
+    await vt.chat.edit((state) => { state.hp = 10; });
+    await vt.chat.series('recap').add('two');
+    const state = await checkpoints.state('here');
+    assert.deepEqual([state.data.hp, state.series.recap.versions.map(({ content }) => content)], [50, ['one']]);
+    const wrong = { series: { recap: 2 } };
+    assert.equal((await checkpoints.validate('here', wrong)).success, false);
+    await assert.rejects(checkpoints.restore('here', { actual: wrong }), { code: 'checkpoint_invalid', status: 409 });
+
+    await operations.add({ id: 'job', type: 'recap' });
+    const tried = await checkpoints.restore('here', { dryRun: true });
+    assert.deepEqual(tried.changes?.find(({ key }) => key === 'hp'), { instanceId: null, key: 'hp', before: 10, after: 50 });
+    assert.equal(vt.chat.state.hp, 10);
+    await operations.complete('job');
+    const forced = await checkpoints.restore('here', { actual: wrong, force: true });
+    assert.deepEqual([forced.errors.length, vt.chat.state.hp], [1, 50]);
+});
+
+test('branches: made from a checkpoint, with its record', async (t) => {
+    const { server, vt, extensionId } = await begin(t, { state: { hp: 50 } });
+    await vt.chat.series('recap').add('one');
+    await vt.chat.checkpoints.create({ name: 'here' });
+    const wrong = { series: { recap: 2 } };
+
+    await assert.rejects(vt.chat.branches.create({ checkpoint: 'here', actual: wrong }), { code: 'checkpoint_invalid' });
+    const branch = await vt.chat.branches.create({ checkpoint: 'here', actual: wrong, force: true });
+
+    assert.deepEqual([branch.errors?.length, branch.warnings], [1, []]);
+    assert.deepEqual(await vt.chat.validate(), { success: true, validated: false, errors: [], warnings: [] });
+    const { origin } = await server.ask(extensionId, `/chats/${branch.chatId}/state`);
+    assert.deepEqual([origin.record.name, origin.record.versions], ['here', { recap: 1 }]);
+});
+
+test('one key, or the whole chat, is restored to a revision', async (t) => {
+    const { vt } = await begin(t, { state: { hp: 50, mana: 5 } });
+    const before = vt.chat.revision;
+    await vt.chat.edit((state) => { Object.assign(state, { hp: 10, mana: 1, late: true }); });
+    const sword = await vt.chat.addInstance({ id: 'the/sword', characterId: 'arthur' });
+    const { revision } = await vt.chat.edit(() => { sword.state.edge = 'keen'; });
+    await vt.chat.edit(() => { sword.state.edge = 'dull'; });
+
+    const changes = [{ instanceId: null, key: 'hp', before: 10, after: 50 }];
+    assert.deepEqual((await vt.chat.restoreKey('hp', before, { dryRun: true })).changes, changes);
+    assert.equal(vt.chat.state.hp, 10);
+    assert.equal((await vt.chat.restoreKey('hp', before)).changed, 1);
+    await vt.chat.restoreKey('late', before);
+    await vt.chat.restoreKey('edge', revision, { instanceId: 'the/sword' });
+
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 50, mana: 1 });
+    assert.equal(vt.chat.instance('the/sword').state.edge, 'keen');
+    const tried = await vt.chat.restore(before, { dryRun: true });
+    assert.deepEqual([tried.changed, tried.changes?.length, vt.chat.state.mana], [2, 2, 1]);
+});
+
+test('series and processed ids are read in the past', async (t) => {
+    const { tavern, vt } = await begin(t);
+    const recap = vt.chat.series('recap');
+    const scenes = vt.chat.processed('scenes');
+    await reply(tavern, vt, async () => { await recap.add('one'); await scenes.claim(['a']); });
+    const at = `message:${vt.chat.messageId(tavern.chat.length - 1)}`;
+    await reply(tavern, vt, async () => { await recap.add('two'); await scenes.claim(['b']); });
+
+    assert.deepEqual([(await recap.list({ at })).currentVersion, (await recap.list()).currentVersion], [1, 2]);
+    assert.deepEqual([(await recap.current({ at })).content, (await recap.get(1, { at })).content], ['one', 'one']);
+    assert.deepEqual([await scenes.list({ at }), await scenes.has('b', { at }), await scenes.has('b')], [['a'], false, true]);
+    assert.equal(await recap.current({ at: 0 }), null);
 });
 
 test('branches: made at a message, and known to their parent', async (t) => {

@@ -195,6 +195,7 @@ PAST = [
     Step("GET", "/events", query="?since=0", until="id: 9"),
 ]
 
+BOTH = "?extensions=story-stats,outfits"
 OTHERS = [
     Step("GET", "/extensions", title="Every extension of this server."),
     Step("GET", "/extensions/{extension}", title="Our extension in numbers."),
@@ -249,6 +250,35 @@ OTHERS = [
         title="Another extension follows our feed.",
         query="?since=8",
         until="id: 9",
+    ),
+    Step("POST", "/register", {"extensionId": "outfits"}),
+    Step(
+        "GET",
+        "/changes",
+        title="The next change of either of two extensions.",
+        query=f"{BOTH}&since=story-stats:8,outfits:0&limit=1",
+    ),
+    Step("GET", "/changes", query=f"{BOTH}&since=8", status=400),
+    Step("GET", "/changes", query="?extensions=story-stats,nobody", status=404),
+    Step(
+        "GET",
+        "/events",
+        title="Two extensions on one connection.",
+        query=f"{BOTH}&since=story-stats:8,outfits:0",
+        until="id: story-stats:9",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/changes",
+        title="A page reads the next change of either of two extensions.",
+        query=f"{BOTH}&since=story-stats:8,outfits:0&limit=1",
+    ),
+    Step(
+        "GET",
+        ACROSS + "/events",
+        title="A page follows two extensions on one connection.",
+        query=f"{BOTH}&since=story-stats:8,outfits:0",
+        until="id: story-stats:9",
     ),
 ]
 
@@ -310,6 +340,24 @@ SILLYTAVERN = [
     Step("POST", "/session/reply", {"id": "{prompt}", "reply": None}, status=404),
 ]
 
+ONE_KEY = [
+    Step(
+        "POST",
+        DATA + "/{key}/restore",
+        {"revision": 6, "dryRun": True},
+        title="What would her hp become, if it were that of revision 6 again?",
+    ),
+    Step("POST", DATA + "/{key}/restore", {"revision": 6}),
+    Step("POST", DATA + "/{key}/restore", {"revision": 6}, status=404, fill={"key": "absent"}),
+    Step(
+        "POST",
+        "/chats/{chat}/data/{key}/restore",
+        {"revision": 18},
+        title="The affinity of the chat is that of revision 18 again.",
+        fill={"key": "affinity"},
+    ),
+]
+
 ENDING = [
     Step(
         "PUT",
@@ -368,5 +416,6 @@ WALK = [
     *OTHERS,
     *CHATS,
     *SILLYTAVERN,
+    *ONE_KEY,
     *ENDING,
 ]

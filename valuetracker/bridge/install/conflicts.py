@@ -13,8 +13,9 @@ from typing import Any
 
 from valuetracker.bridge.configuration import EXTENSION_NAME, PLUGIN, is_sillytavern
 from valuetracker.bridge.folders import translating_errors
+from valuetracker.bridge.install.bundle import bundled_files
 from valuetracker.bridge.install.manifests import MANIFEST, PACKAGE, read_object
-from valuetracker.bridge.install.record import RECORD, read_record
+from valuetracker.bridge.install.record import RECORD, contains_files, read_record
 from valuetracker.errors import NotSillyTavern, PluginConflict, SourceNotFound
 
 ENTRY_FILES = ("index.js", "index.cjs", "index.mjs")
@@ -35,10 +36,15 @@ def check_sillytavern(root: Path) -> str:
 
 
 def check_conflicts(root: Path) -> None:
-    """Refuse if another plugin is in the way. A folder is ours if our record is in it."""
+    """
+    Refuse if another plugin is in the way.
+
+    A folder is ours if our record is in it. A folder to which somebody copied our plugin has no
+    record, and its plugin cannot start until it is installed: so it is not in the way.
+    """
     ours = root / PLUGIN
     is_ours = isfile(ours / RECORD)
-    if not is_ours and any(exists(ours / name) for name in (PACKAGE, *ENTRY_FILES)):
+    if not is_ours and not _is_copied(ours):
         raise PluginConflict(f"{ours} exists already, and Value Tracker did not install it.")
     if is_ours and "files" not in read_record(ours):
         raise PluginConflict(f"{ours / RECORD} cannot be read.")
@@ -47,6 +53,13 @@ def check_conflicts(root: Path) -> None:
             raise PluginConflict(
                 f"{path} has the same id, `{EXTENSION_NAME}`; SillyTavern loads only one of them."
             )
+
+
+def _is_copied(folder: Path) -> bool:
+    """Return true if the folder contains no plugin, or only a copy of ours."""
+    plugin = bundled_files("plugin")
+    found = [name for name in (PACKAGE, *ENTRY_FILES) if exists(folder / name)]
+    return all(name in plugin and contains_files(folder, {name: plugin[name]}) for name in found)
 
 
 def other_plugins(root: Path) -> list[Path]:

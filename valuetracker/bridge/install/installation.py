@@ -74,6 +74,7 @@ def sync_extension(
     check_extension(paths.destination_dir, extension[MANIFEST])
     if paths.plugin_dir is not None and root is not None:
         check_conflicts(root)
+        check_python(root)
         parts = {paths.plugin_dir: plugin, paths.destination_dir: extension}
         record = make_record(paths.plugin_dir, root, parts, config)
         copying.copy(paths.plugin_dir / RECORD, encode_record(record))
@@ -141,7 +142,6 @@ def install(root: Path, enable_plugins: bool = False, force: bool = False) -> In
     paths = paths_of(root)
     assert paths.plugin_dir is not None
     check_conflicts(root)
-    check_python(root)
     before = read_manifest(paths.plugin_dir / PACKAGE)["version"]
     if before is not None and version_key(before) > version_key(__version__) and not force:
         raise NewerInstalled(f"Version {before} is installed there; this is {__version__}.")
@@ -158,7 +158,7 @@ def install(root: Path, enable_plugins: bool = False, force: bool = False) -> In
 
 
 def check_python(root: Path) -> None:
-    """Refuse if this Python finds the package only because of the folder it was started in."""
+    """Refuse if the plugin could not start the server with this Python."""
     # The options are those the plugin starts the server with.
     command = [sys.executable, "-P", "-c", "import valuetracker"]
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
@@ -167,7 +167,11 @@ def check_python(root: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PythonUnusable(f"{sys.executable} cannot be run in {root}: {error}.") from error
     if done.returncode != 0:
-        raise PythonUnusable(f"{sys.executable} does not find the package from another folder.")
+        raise PythonUnusable(
+            f"{sys.executable} does not find the package from another folder.",
+            hint=f"Install the package for this Python: `{sys.executable} -m pip install .` in the "
+            "checkout.",
+        )
 
 
 def plugins_enabled(root: Path) -> bool:

@@ -41,6 +41,17 @@ from valuetracker.store.rows.reader import RowReader
 At = int | str
 
 
+@dataclass(slots=True, frozen=True)
+class AsOf:
+    """As of a message of the visible chain."""
+
+    message_id: str
+
+
+# A moment, or a message: where the past of a chat can be read.
+ChatAt = At | AsOf
+
+
 # Backwards from the newest: the clock may have been set back, revisions never are.
 SELECT_LAST_UP_TO_TIME = select_entries("WHERE at <= :at ORDER BY entry DESC LIMIT 1")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from valuetracker.store.rows.row import Row
@@ -41,6 +41,10 @@ class CachedTable(Generic[Id, AnyRow]):
         """Keep a row that must be written."""
         self.rows[id] = row
         self._touched[id] = None
+
+    def touch(self, ids: Iterable[Id]) -> None:
+        """Have rows written that were replaced in `rows`."""
+        self._touched.update(dict.fromkeys(ids))
 
     def is_touched(self, id: Id) -> bool:
         return id in self._touched

@@ -14,9 +14,10 @@ from valuetracker.errors import (
     OperationNotFound,
     OperationsPending,
 )
-from valuetracker.records import OperationCounts, milliseconds
+from valuetracker.records import OperationCounts
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
+    BEGINNING,
     DELETED,
     FAILED,
     SELECT_CHECKPOINT,
@@ -24,6 +25,7 @@ from valuetracker.store.rows.checkpoints import (
     WAITING,
     CheckpointRow,
 )
+from valuetracker.store.rows.leases import lease_time
 from valuetracker.store.rows.operations import (
     SELECT_OPERATION,
     SELECT_OPERATIONS,
@@ -37,8 +39,8 @@ from valuetracker.store.rows.reader import RowReader
 async def list_checkpoint_rows(tx: RowReader, chat: ChatRow) -> list[CheckpointRow]:
     rows = await tx.fetch_all(SELECT_CHECKPOINTS, chat=chat.number)
     found = [CheckpointRow(*row).verify() for row in rows]
-    # The number of a deleted one stays.
-    return [row for row in found if row.status != DELETED]
+    # The number of a deleted one stays, and a branch has one that is no checkpoint for others.
+    return [row for row in found if row.status not in (DELETED, BEGINNING)]
 
 
 async def find_checkpoint_row(tx: RowReader, chat: ChatRow, name: str) -> CheckpointRow | None:
@@ -66,14 +68,18 @@ async def get_ready_checkpoint(tx: RowReader, chat: ChatRow, name: str) -> Check
 
 
 async def list_operation_rows(tx: RowReader, chat: ChatRow) -> list[OperationRow]:
-    now = milliseconds()
     found = await tx.fetch_all(SELECT_OPERATIONS, chat=chat.number)
-    return [OperationRow(*row).verify().lapse(now) for row in found]
+    if not found:
+        return []
+    time = await lease_time(tx)
+    return [OperationRow(*row).verify().lapse(time) for row in found]
 
 
 async def find_operation_row(tx: RowReader, chat: ChatRow, id: str) -> OperationRow | None:
     row = await tx.fetch_one(SELECT_OPERATION, chat=chat.number, id=id)
-    return OperationRow(*row).verify().lapse(milliseconds()) if row is not None else None
+    if row is None:
+        return None
+    return OperationRow(*row).verify().lapse(await lease_time(tx))
 
 
 async def get_operation_row(tx: RowReader, chat: ChatRow | None, id: str) -> OperationRow:
@@ -89,15 +95,22 @@ async def count_operations(tx: RowReader, chat: ChatRow) -> OperationCounts:
         "pending": statuses.count("pending"),
         "inProgress": statuses.count("in_progress"),
         "retrying": statuses.count("retrying"),
+        "paused": bool(chat.paused),
     }
 
 
 async def check_no_operations(tx: RowReader, chat: ChatRow, what: str) -> None:
     """Refuse what would catch a chat half-way through an operation."""
     counts = await count_operations(tx, chat)
-    active = sum(counts[name] for name in ("pending", "inProgress", "retrying"))
+    active = count_active(counts)
     if active:
         raise OperationsPending(
             f"Cannot {what}: {active} operations in queue. Please wait for queue to finish.",
-            **counts,
+            pending=counts["pending"],
+            inProgress=counts["inProgress"],
+            retrying=counts["retrying"],
         )
+
+
+def count_active(counts: OperationCounts) -> int:
+    return counts["pending"] + counts["inProgress"] + counts["retrying"]

@@ -31,6 +31,8 @@ class ChatRow(Row, table="chats"):
     revision: int = 0
     # The last entry about the chat itself.
     last_entry: int = 0
+    # 1 while none of its operations can be claimed.
+    paused: int = 0
     checksum: int = 0
 
     def text(self) -> str:

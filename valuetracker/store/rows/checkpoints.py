@@ -13,11 +13,17 @@ from valuetracker.store.rows.row import Row, insert, select
 READY, WAITING, FAILED = "ready", "waiting", "failed"
 # A deleted one leaves its number, so that no other is given it.
 DELETED = "deleted"
+# The one that says what a branch began with; no request can name it.
+BEGINNING, BEGINNING_NAME = "beginning", "\x7fbeginning"
 
 
 @dataclass(slots=True)
 class CheckpointRow(Row, table="checkpoints"):
-    """A name for a revision of a chat; `state` is the record it is checked by, as JSON."""
+    """
+    A name for a revision of a chat; `state` is the record it is checked by, as JSON.
+
+    While it waits, `state` says what is to be recorded: `capture`, and a copied `lorebook`.
+    """
 
     chat: int
     name: str

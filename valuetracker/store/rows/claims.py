@@ -1,4 +1,4 @@
-"""The rows of claims: processed ids that somebody works on, until a time."""
+"""The rows of claims: processed ids that somebody works on, for some time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from valuetracker.store.rows.row import Row, insert, select
 
 @dataclass(slots=True)
 class ClaimRow(Row, table="claims"):
-    """An id that somebody has claimed; `until` is in milliseconds since 1970."""
+    """An id that somebody has claimed since a time of `LeaseTime`, for so many milliseconds."""
 
     chat: int
     key: str
-    until: int
+    since: int
+    lease: int
     checksum: int = 0
 
 

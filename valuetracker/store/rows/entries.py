@@ -130,8 +130,9 @@ def encode_change(
 ) -> str:
     """Return a change as the entry of this number keeps it; most of them are `set`."""
     # No JSON text is empty, so an empty field stands for None.
+    name = encode_name(key) if key[:1] == '"' or not key.isprintable() else key
     text = (
-        f"{encode_name(key)}\x1f{op if op != 'set' else ''}\x1f{encode_back(entry, prev_of_key)}"
+        f"{name}\x1f{op if op != 'set' else ''}\x1f{encode_back(entry, prev_of_key)}"
         f"\x1f{ordinal or ''}\x1f{after or ''}"
     )
     return text if operand is None else f"{text}\x1f{operand}"

@@ -9,6 +9,7 @@ of a value writes no other page. A checkpoint costs the same for ten values as f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -17,10 +18,11 @@ import orjson
 
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
-from valuetracker.records import Instance
+from valuetracker.records import ChangedValue, Instance
 from valuetracker.store.rows.numbers import revision_of
 from valuetracker.store.rows.pages import select_page
 from valuetracker.store.rows.row import Row, arrays, insert, names, select, select_numbered, update
+from valuetracker.store.rows.spaces import shown_key
 
 
 @dataclass(slots=True)
@@ -60,10 +62,8 @@ class HolderRow(Row, table="instances"):
             raise DatabaseDamaged()
         account = DataRow(*columns[WIDTH:]).verify()
         holder.last_entry = account.entry
-        if account.value is None:
-            raise DatabaseDamaged()
-        holder.revision, holder.changes_since_keyframe, holder.keys, holder.digest = map(
-            int, account.value.split()
+        holder.revision, holder.changes_since_keyframe, holder.keys, holder.digest = account_of(
+            account
         )
         return holder
 
@@ -143,6 +143,14 @@ class DataRow(Row, table="data"):
         return self.content ^ history_sum(
             self.ordinal, self.entry, self.dormant_entry, self.anchored
         )
+
+
+def account_of(row: DataRow) -> tuple[int, int, int, int]:
+    """Return the numbers of an account, in the order in which `HolderRow.account` writes them."""
+    if row.value is None:
+        raise DatabaseDamaged()
+    revision, changes_since_keyframe, keys, digest = map(int, row.value.split())
+    return revision, changes_since_keyframe, keys, digest
 
 
 def content_sum(holder: int, key: str, value: str | None) -> int:
@@ -226,6 +234,7 @@ SELECT_VALUES_BY_PAIR = Statement(
 )
 # Also rows of removed keys; the caller sorts, because it may show none.
 SELECT_ROWS_OF_HOLDER = select(DataRow, "WHERE holder = :holder AND key <> ''")
+SELECT_WITH_ACCOUNT = select(DataRow, "WHERE holder = :holder LIMIT :count")
 SELECT_VALUES = select(
     DataRow, "WHERE holder = :holder AND key <> '' AND value IS NOT NULL ORDER BY ordinal"
 )
@@ -292,3 +301,33 @@ def adopted_row(row: DataRow) -> AdoptedRow:
     adopted = AdoptedRow(row.holder, row.key, row.value)
     adopted.seal()
     return adopted
+
+
+def owner_record(holder: HolderRow) -> dict[str, Any]:
+    """Return how answers name the holder of a value; a chat's own data has no name."""
+    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
+    if holder.space in ("series", "processed"):
+        record["space"] = holder.space
+    return record
+
+
+def in_answer(holder: HolderRow, key: str, text: str, later: int = 0) -> Any:
+    """Return a value as a part of an answer; the pair of `Ledger.shown`."""
+    return orjson.Fragment(text)
+
+
+def changed_value(
+    holder: HolderRow,
+    key: str,
+    before: str | None,
+    after: str | None,
+    shown: Callable[..., Any] = in_answer,
+) -> ChangedValue:
+    """Return a value that becomes another one, as the API answers it; None: absent."""
+    record: Any = {**owner_record(holder), "key": shown_key(holder.space, key)}
+    if before is not None:
+        record["before"] = shown(holder, key, before, later=1)
+    if after is not None:
+        record["after"] = shown(holder, key, after)
+    changed: ChangedValue = record
+    return changed

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.records import Operation, time_text
+from valuetracker.records import Operation, OperationAnchor
+from valuetracker.store.rows.leases import LeaseTime
+from valuetracker.store.rows.places import PlaceName
 from valuetracker.store.rows.row import Row, insert, select
 
 ACTIVE = ("pending", "in_progress", "retrying")
 ENDED = ("completed", "failed", "cancelled")
 STATUSES = (*ACTIVE, *ENDED)
+# The text of an empty list.
+NONE = "[]"
 
 
 @dataclass(slots=True)
 class OperationRow(Row, table="operations"):
-    """An operation; `lease` and `touched` are milliseconds since 1970."""
+    """An operation; `since` is a time of `LeaseTime`, `touched` one of the server's uptime."""
 
     chat: int
     id: str
@@ -27,24 +31,71 @@ class OperationRow(Row, table="operations"):
     stage: str | None
     data: str
     priority: int
+    # Who has claimed it, and for how many milliseconds.
     claim: str | None
     lease: int | None
+    # When it was claimed, or when it began to wait for the next attempt.
+    since: int | None
+    attempts: int
+    max_attempts: int
+    retry_after: int | None
+    # As JSON: the ids it depends on, and the numbers of those that have not been completed.
+    depends_on: str
+    waiting: str
+    # The place it works on, if it was made at one.
+    message_id: str | None
+    swipe: str | None
     created_at: str
     updated_at: str
     touched: int
     checksum: int = 0
 
-    def lapse(self, now: int) -> OperationRow:
+    def lapse(self, time: LeaseTime) -> OperationRow:
         """Return it to the queue if its lease has run out."""
-        if self.status == "in_progress" and self.lease is not None and self.lease <= now:
-            self.status, self.claim, self.lease = "pending", None, None
+        if self.since is None or self.lease is None:
+            return self
+        if self.status == "in_progress" and not time.holds(self.since, self.lease):
+            self.move("pending")
         return self
+
+    def move(self, status: str) -> None:
+        """Give it another status; only one that is in progress stays claimed."""
+        self.status = status
+        if status != "in_progress" or self.claim is None:
+            self.claim = self.lease = self.since = None
 
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE
 
-    def record(self) -> Operation:
+    def is_claimable(self, time: LeaseTime) -> bool:
+        if self.waiting != NONE:
+            return False
+        if self.status == "retrying" and self.since is not None:
+            return not time.holds(self.since, self.retry_after or 0)
+        return self.status == "pending"
+
+    @property
+    def place(self) -> PlaceName | None:
+        return None if self.message_id is None else (self.message_id, self.swipe or "0")
+
+    @property
+    def waits_for(self) -> list[int]:
+        """The numbers of the operations that must be completed before it."""
+        numbers: list[int] = orjson.loads(self.waiting)
+        return numbers
+
+    @waits_for.setter
+    def waits_for(self, numbers: list[int]) -> None:
+        self.waiting = orjson.dumps(numbers).decode()
+
+    def record(self, time: LeaseTime) -> Operation:
+        ends = None
+        if self.since is not None and self.lease is not None:
+            ends = time.end_text(self.since, self.lease)
+        anchor: OperationAnchor | None = None
+        if self.place is not None:
+            anchor = {"messageId": self.place[0], "swipe": self.place[1]}
         return {
             "id": self.id,
             "type": self.type,
@@ -53,7 +104,12 @@ class OperationRow(Row, table="operations"):
             "data": orjson.Fragment(self.data),
             "priority": self.priority,
             "claim": self.claim,
-            "leaseUntil": time_text(self.lease) if self.lease is not None else None,
+            "leaseUntil": ends,
+            "attempts": self.attempts,
+            "maxAttempts": self.max_attempts,
+            "retryAfterMs": self.retry_after,
+            "dependsOn": orjson.loads(self.depends_on),
+            "anchor": anchor,
             "createdAt": self.created_at,
             "updatedAt": self.updated_at,
         }

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Row, TooLong, Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
@@ -21,7 +22,7 @@ from valuetracker.store.rows.characters import CharacterRow, MemberRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import ReadEntries
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.holders import DataRow, HolderRow, account_of
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import Chain, PlaceRow
 from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
@@ -37,9 +38,14 @@ class RowReader:
     # True if rows are changed in the cache, where all must then find the same ones.
     changes_rows = False
 
-    def __init__(self, transaction: Transaction, cache: RowCache) -> None:
+    def __init__(
+        self, transaction: Transaction, cache: RowCache, clock: Clock | None = None
+    ) -> None:
         self._transaction = transaction
         self.cache = cache
+        self.clock = clock or Clock()
+        # The time of `leases.lease_time`: one verb reads it once.
+        self.read_time: tuple[int, int | None, int] | None = None
         # The most rows to read at once on the event loop; None if the verb runs on a thread.
         self.most_rows: int | None = None
         self._read_entries: ReadEntries | None = None
@@ -233,6 +239,36 @@ class RowReader:
     async def find_value(self, holder: HolderRow, key: str) -> DataRow | None:
         """Return the row of a key; it may be without value."""
         return (await self.load_rows(holder, [key]))[key]
+
+    async def read_value(self, number: int, key: str) -> DataRow | None:
+        """Return the row of a key of the holder with this number; it is not kept."""
+        row = await self._transaction.fetch_one(holders.SELECT_VALUE, holder=number, key=key)
+        if row is None:
+            return None
+        value = DataRow(*row)
+        # A damaged index finds other rows.
+        if value.holder != number or value.key != key:
+            raise DatabaseDamaged()
+        return value.verify()
+
+    async def read_values(self, number: int) -> tuple[int, list[DataRow]]:
+        """
+        Return the revision of the holder with this number, and the rows that have a value.
+
+        They are in the order of their creation, and not kept.
+        """
+        most = self.most_rows
+        found = await self._transaction.fetch_all(
+            holders.SELECT_WITH_ACCOUNT, holder=number, count=MANY if most is None else most + 2
+        )
+        self.reads(len(found) - 1)
+        rows = [DataRow(*row).verify() for row in found]
+        revision = next((account_of(row)[0] for row in rows if not row.key), None)
+        if revision is None:
+            raise DatabaseDamaged()
+        values = [row for row in rows if row.key and row.value is not None]
+        values.sort(key=lambda row: row.ordinal)
+        return revision, values
 
     async def list_rows(self, holder: HolderRow) -> list[DataRow]:
         """Return the rows of all keys a holder has or had, in the order of their creation."""

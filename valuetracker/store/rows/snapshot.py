@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Transaction
 from valuetracker.store.rows.head import Head, load_head
 from valuetracker.store.rows.holders import HolderRow
@@ -14,6 +15,9 @@ from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import Tag, chat_tag
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+# How many numbers of instances are kept from one read to the next.
+KEPT_NUMBERS = 32_768
 
 
 def quick(verb: Verb) -> Verb:
@@ -31,9 +35,18 @@ class Snapshot(RowReader):
     It says in `etag` at which revision what it read changed last; otherwise that is the head.
     """
 
-    def __init__(self, transaction: Transaction, head: Head) -> None:
-        super().__init__(transaction, RowCache())
+    def __init__(
+        self,
+        transaction: Transaction,
+        head: Head,
+        clock: Clock | None = None,
+        cache: RowCache | None = None,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(transaction, RowCache() if cache is None else cache, clock)
         self.cache.head = self.head = head
+        # The numbers of instances by id, as far as they are known.
+        self._numbers = {} if numbers is None else numbers
         # The space and id of subjects of the log, by number.
         self.names: dict[int, tuple[str, str]] = {}
         self.tags: set[Tag] = set()
@@ -47,9 +60,9 @@ class Snapshot(RowReader):
         self.is_list = False
 
     @classmethod
-    async def take(cls, transaction: Transaction) -> Snapshot:
+    async def take(cls, transaction: Transaction, clock: Clock | None = None) -> Snapshot:
         # Reading the head first fixes the snapshot, so its revision is the answer's.
-        return cls(transaction, await load_head(transaction))
+        return cls(transaction, await load_head(transaction), clock)
 
     def depends_on(self, tag: Tag) -> None:
         self.tags.add(tag)
@@ -63,6 +76,18 @@ class Snapshot(RowReader):
         """Say that the answer can change without a revision: it has no ETag and is not kept."""
         self.etag = None
         self.keepable = False
+
+    async def find_number(self, instance_id: str) -> int | None:
+        """Return the number of an instance, also of a deleted one."""
+        number = self._numbers.get(instance_id)
+        if number is None:
+            holder = await self.find_any_instance(instance_id)
+            if holder is None:
+                return None
+            if len(self._numbers) >= KEPT_NUMBERS:
+                self._numbers.clear()
+            number = self._numbers[instance_id] = holder.number
+        return number
 
     async def find_addressed(self, address: Address) -> HolderRow | None:
         """Return the holder of an address, also a deleted one; the ETag is then of its end."""

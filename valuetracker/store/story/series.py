@@ -7,11 +7,13 @@ version. Both follow the story.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from valuetracker.records import Series
 from valuetracker.store.rows.spaces import split_key
 
 # The item of the key that points to the current version.
@@ -32,6 +34,11 @@ class SeriesVersions:
             return self.pointer
         return max(self.versions, default=None)
 
+    def record(self) -> Series:
+        """Return all versions, oldest first, as the API answers them."""
+        versions = [self.versions[number] for number in sorted(self.versions)]
+        return {"currentVersion": self.current, "versions": versions}
+
 
 def parse_series(values: dict[str, Any]) -> dict[str, SeriesVersions]:
     """Return the series of a space that have any version, by name."""
@@ -48,10 +55,10 @@ def parse_series(values: dict[str, Any]) -> dict[str, SeriesVersions]:
     return found
 
 
-def count_processed(values: dict[str, Any]) -> dict[str, int]:
-    """Return how many ids each set has."""
-    counts: dict[str, int] = {}
-    for key in values:
-        name, _ = split_key(key)
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+def processed_sets(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Return the ids of each set, from the keys of their space."""
+    sets: dict[str, list[str]] = {}
+    for key in keys:
+        name, id = split_key(key)
+        sets.setdefault(name, []).append(id)
+    return sets

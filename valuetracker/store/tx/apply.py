@@ -14,6 +14,7 @@ from typing import cast
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import HolderRow
+from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.tx.apply_places import ApplyPlaces
 from valuetracker.store.tx.apply_subjects import ApplySubjects
@@ -56,7 +57,12 @@ class Applier:
         """Begin a request."""
         self.log.begin(context, now)
         self.values.live, self.values.logged = True, False
-        self._places.tentative = False
+        self._places.tentative, self._places.flipped = False, []
+
+    @property
+    def flipped(self) -> list[PlaceRow]:
+        """The places of chats that the request has added, shown or hidden."""
+        return self._places.flipped
 
     @property
     def changed_nothing(self) -> bool:

@@ -20,6 +20,8 @@ class ApplyPlaces:
         self._touched = touched
         # True if the request registered a place that stands only if a value is changed.
         self.tentative = False
+        # The places of chats that the request has added, shown or hidden.
+        self.flipped: list[PlaceRow] = []
 
     async def add(self, change: AddPlace, head: Head) -> None:
         place = change.place
@@ -41,6 +43,7 @@ class ApplyPlaces:
         chat = await self._reader.get_chat(place.chat)
         self._touched.chat(chat, head.revision)
         self._cache.put_flip(place, head.revision)
+        self.flipped.append(place)
 
     async def log_chain(self, change: ChangeChain, head: Head) -> None:
         """Log an entry without changes: other messages are visible, and all values the same."""

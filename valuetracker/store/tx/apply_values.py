@@ -71,20 +71,56 @@ class ApplyValues:
         """
         Set values of an instance that is in no chat, if all rows it takes are known.
 
-        Nearly every write is this one, so it awaits nothing. Returns False if it did nothing.
+        Nearly every write is this one. So it does what `_write` does with as few calls as it can,
+        and awaits nothing. Returns False if it did nothing.
         """
-        table = self._cache.values.get(holder.number)
-        if table is None or not all(key in table.rows for key in values):
+        cache, number = self._cache, holder.number
+        table = cache.values.get(number)
+        if table is None:
             return False
-        complete = holder.number in self._cache.complete_holders
-        if is_frame_due(holder, len(values)) and not complete:
+        rows = table.rows
+        for key in values:
+            if key not in rows:
+                return False
+        if is_frame_due(holder, len(values)) and number not in cache.complete_holders:
             return False
         head.revision += 1
-        items = [(key, "set", value, None, False) for key, value in values.items()]
-        touched = self._touched.holder(holder, None, head.revision)
-        number = self._log.next_number()
-        changes = self._write(holder, touched, number, items, head, flippable=False)
-        self._log.add(number, holder, holder.space, changes)
+        entry = self._log.next_number()
+        changed = self._touched.holder(holder, None, head.revision).rows
+        digest, adopted = holder.digest, head.adopted
+        created = weight = 0
+        encoded: list[str] = []
+        for key, value in values.items():
+            old = rows[key]
+            previous = ordinal = anchored = 0
+            if old is not None:
+                previous, anchored = old.dormant_entry or old.entry, old.anchored
+                if old.value is not None:
+                    weight -= len(old.value)
+                    digest ^= old.content
+                    ordinal = old.ordinal
+                    if adopted and old.revision == adopted:
+                        # The log does not have this value.
+                        cache.adopted.append(adopted_row(old))
+            if not ordinal:
+                created += 1
+                ordinal = head.next_ordinal()
+            content = content_sum(number, key, value)
+            digest ^= content
+            weight += len(value)
+            row = DataRow(
+                number, key, value, ordinal, entry, 0, anchored,
+                content ^ history_sum(ordinal, entry, 0, anchored), content,
+            )  # fmt: skip
+            rows[key] = changed[key] = row
+            encoded.append(encode_change(entry, key, "set", previous, ordinal, value))
+        holder.digest = digest
+        holder.keys += created
+        head.keys += created
+        table.touch(values)
+        cache.touch_values(number, weight)
+        self.logged = True
+        self._log.add(entry, holder, holder.space, encoded)
         return True
 
     async def change(

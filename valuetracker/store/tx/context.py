@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,3 +43,7 @@ class Context:
 
 
 NO_CONTEXT = Context()
+
+# Copies a lorebook again over the copy that this record describes, and returns the record of
+# the new copy. SillyTavern's files are nothing the store knows: whoever makes the engine gives it.
+RenewLorebook = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

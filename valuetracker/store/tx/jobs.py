@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from valuetracker.records import OperationEvent
 from valuetracker.store.rows.entries import EntryRow
 from valuetracker.store.rows.row_cache import HolderId
 from valuetracker.store.rows.spaces import Address
@@ -65,6 +66,15 @@ class NothingChanged(Exception):
 
 
 @dataclass(slots=True)
+class Notice:
+    """A change of an operation, for readers of the feed: it takes no revision."""
+
+    chat: int
+    chat_id: str
+    record: OperationEvent
+
+
+@dataclass(slots=True)
 class Commit:
     """
     The result of a group: the revision it reached, what it touched, and its log.
@@ -81,6 +91,7 @@ class Commit:
     tag: int | str = 0
     revisions: int = 0
     entries: list[EntryRow] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
 
 # The event loop writes no more than this at once.

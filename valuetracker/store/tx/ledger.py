@@ -18,11 +18,12 @@ one verb applies is one revision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import orjson
 
+from valuetracker.clock import Clock
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
@@ -31,19 +32,23 @@ from valuetracker.errors import (
     RevisionConflict,
     StaleSession,
 )
-from valuetracker.records import milliseconds, time_text
+from valuetracker.records import time_text
 from valuetracker.store.rows.chats import SELECT_SESSION, ChatRow, SessionRow
 from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
 from valuetracker.store.rows.head import LOCK_HEAD, Head, load_head
 from valuetracker.store.rows.holders import DataRow, HolderRow
+from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.tx.apply import Applier
 from valuetracker.store.tx.changes import AddSpace, Change, ChangeChat, UpdateQuietly
-from valuetracker.store.tx.context import NO_CONTEXT
+from valuetracker.store.tx.context import NO_CONTEXT, RenewLorebook
 from valuetracker.store.tx.idempotency import RememberedRequests, ShownValue, answer_bytes
-from valuetracker.store.tx.jobs import Answer, Commit, NothingChanged, WriteJob, Written
+from valuetracker.store.tx.jobs import Answer, Commit, NothingChanged, Notice, WriteJob, Written
+
+# Runs after a verb by which messages or swipes became visible or hidden.
+AfterFlips = Callable[["Ledger", list[PlaceRow]], Coroutine[Any, Any, None]]
 
 
 class Ledger(RowReader):
@@ -51,8 +56,17 @@ class Ledger(RowReader):
 
     changes_rows = True
 
-    def __init__(self, transaction: Transaction, cache: RowCache) -> None:
-        super().__init__(transaction, cache)
+    def __init__(
+        self,
+        transaction: Transaction,
+        cache: RowCache,
+        clock: Clock | None = None,
+        after_flips: AfterFlips | None = None,
+        renew_lorebook: RenewLorebook | None = None,
+    ) -> None:
+        super().__init__(transaction, cache, clock)
+        self._after_flips = after_flips
+        self.renew_lorebook = renew_lorebook
         self._requests = RememberedRequests(transaction)
         self._applier = Applier(self)
         touched = self._applier.touched
@@ -65,7 +79,7 @@ class Ledger(RowReader):
         self.clean = True
         # When the group was begun, in milliseconds since 1970; all its verbs have this time,
         # because they are committed together.
-        self._at = milliseconds()
+        self._at = self.clock.time_of_day()
         self.context = NO_CONTEXT
 
     @property
@@ -99,7 +113,7 @@ class Ledger(RowReader):
         self.clean = True
         self.context = context = job.context
         self._revised = False
-        self._read_entries = None
+        self._read_entries = self.read_time = None
         self._applier.begin(context, self._at)
         # Every write comes through here: nothing is awaited that has nothing to do.
         if not self._begun:
@@ -121,6 +135,9 @@ class Ledger(RowReader):
         live = self._applier.values.live
         if self._applier.changed_nothing:
             raise NothingChanged(body)
+        if self._applier.flipped and self._after_flips is not None:
+            # Only now: what follows a flip must find all that the verb has written.
+            await self._after_flips(self, self._applier.flipped)
         if context.idempotency_key is not None:
             self._requests.remember(context, self.now, head.revision, status, live, result)
         return Written(status, body, head.revision, live=live)
@@ -278,6 +295,7 @@ class Ledger(RowReader):
         if chat is None:
             chat = ChatRow(head.next_number(), 0, chat_id, None, None, "", "")
         chat.ordinal, chat.deleted, chat.archived_at = head.next_ordinal(), 0, None
+        chat.paused = 0
         chat.created_at = chat.updated_at = self.now
         chat.parent = chat.origin = None
         await self.apply([ChangeChat(chat, "create_chat")])
@@ -309,6 +327,10 @@ class Ledger(RowReader):
         await self.settle()
         await self._transaction.execute_many(statement, rows)
 
+    def tell(self, notice: Notice) -> None:
+        """Have readers of the feed told of something that takes no revision."""
+        self._commit.notices.append(notice)
+
     def invalidate_everything(self) -> None:
         """Say that no kept answer is known to be true any more."""
         self._commit.tags = None
@@ -323,7 +345,11 @@ class Ledger(RowReader):
         self.invalidate_everything()
 
 
-def ledgers() -> Callable[[Transaction], Ledger]:
+def ledgers(
+    clock: Clock | None = None,
+    after_flips: AfterFlips | None = None,
+    renew_lorebook: RenewLorebook | None = None,
+) -> Callable[[Transaction], Ledger]:
     """Return what makes the ledgers of one database: they share a cache."""
-    cache = RowCache()
-    return lambda transaction: Ledger(transaction, cache)
+    cache, clock = RowCache(), clock or Clock()
+    return lambda transaction: Ledger(transaction, cache, clock, after_flips, renew_lorebook)

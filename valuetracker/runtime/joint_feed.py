@@ -1,0 +1,316 @@
+"""
+The joint feed: the feeds of several extensions, for one reader on one connection.
+
+A browser opens at most six connections to one server, so a page cannot have a feed for each
+extension it watches. A joint reader has a cursor per extension and is a reader of each feed: all
+of them wake it, and it pulls from one after the other. Nothing that happens to one extension ends
+the others: a deregistered one is dropped, one whose log was compacted too far goes on with its
+newest revision, and one whose database is closed is read again when it can be opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from valuetracker.errors import (
+    Compacted,
+    CursorMismatch,
+    ExtensionNotRegistered,
+    RevisionUnknown,
+    ValueTrackerError,
+)
+from valuetracker.records import FeedEvent, JointPage
+from valuetracker.runtime import feed as one_feed
+from valuetracker.runtime.extension import Extension
+from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.feed import BEGINNING, HEARTBEAT, OVERFLOW, Feed, FeedStream, wait_for
+from valuetracker.store.feed_events import (
+    AT_ONCE_BYTES,
+    Filter,
+    check_since,
+    event_of_many,
+    find_chat_number,
+    list_revisions,
+    wanted_events,
+)
+
+T = TypeVar("T")
+
+# Events are sent in pieces of about this many bytes. A piece is a copy for one reader, because its
+# ids are those of that reader.
+PIECE_BYTES = 256 * 1024
+
+
+@dataclass(slots=True)
+class Followed:
+    """One extension of a joint feed, and the revision up to which it was read."""
+
+    id: str
+    cursor: int
+    wanted: Filter
+    # None while the database cannot be opened; then it is not tried again before `retry_at`.
+    feed: Feed | None = None
+    retry_at: float = 0.0
+    # True once the reader has been up to date.
+    following: bool = False
+    # How many events without a revision there were when it was last read.
+    noticed: int = 0
+
+    @property
+    def is_behind(self) -> bool:
+        return self.feed is not None and self.cursor < self.feed.revision
+
+
+class JointFeed:
+    """The feeds of several extensions, for one reader."""
+
+    def __init__(self, extensions: Extensions, wanted: Filter, is_reader: bool) -> None:
+        self._extensions = extensions
+        self._wanted = wanted
+        # False for a request that does not wait: it is not counted.
+        self._is_reader = is_reader
+        self._wakeup = asyncio.Event()
+        self._followed: list[Followed] = []
+        # What the reader has not been told yet: extensions that were deregistered, and those
+        # whose log was compacted too far, with the oldest revision that is left.
+        self._gone: list[str] = []
+        self._compacted: dict[str, int] = {}
+
+    async def begin(self, ids: Sequence[str], cursors: dict[str, int] | None) -> None:
+        """Follow these extensions from their cursors on, or from now on; or refuse all of them."""
+        try:
+            for id in ids:
+                try:
+                    await self._begin(id, cursors)
+                except ValueTrackerError as refusal:
+                    refusal.of_extension(id)
+                    raise
+            if not self._followed:
+                none_left = ExtensionNotRegistered(ids[0])
+                none_left.of_extension(ids[0])
+                raise none_left
+        except BaseException:
+            self.close()
+            raise
+
+    async def _begin(self, id: str, cursors: dict[str, int] | None) -> None:
+        try:
+            extension = await self._extensions.acquire(id)
+        except ExtensionNotRegistered:
+            # A reader that reconnects may not know yet that an extension was deregistered.
+            if cursors is None or self._extensions.registry.find(id) is None:
+                raise
+            self._gone.append(id)
+            return
+        try:
+            cursor = extension.revision if cursors is None else cursors.get(id)
+            if cursor is None:
+                raise CursorMismatch(f"The cursor does not name {id}.")
+            check_since(extension.revision, cursor)
+            chat_id, chat = self._wanted.chat_id, None
+            if chat_id is not None:
+                chat = await extension.read_result(find_chat_number, chat_id)
+            each = Followed(id, cursor, replace(self._wanted, chat=chat))
+            try:
+                await extension.read_result(list_revisions, cursor, 0)
+            except Compacted as error:
+                self._skip(each, extension.feed, error)
+            self._attach(each, extension)
+            self._followed.append(each)
+        finally:
+            self._extensions.release(extension)
+
+    def close(self) -> None:
+        for each in self._followed:
+            self._detach(each)
+
+    # The answers
+
+    def stream(self) -> FeedStream:
+        return FeedStream(self._events(), self.close)
+
+    async def _events(self) -> AsyncGenerator[bytes, None]:
+        """Yield Server-Sent Events until no extension is left or the reader closes."""
+        loop = asyncio.get_running_loop()
+        yield BEGINNING + self._reports()
+        sent_at = loop.time()
+        while True:
+            self._wakeup.clear()
+            for each in list(self._followed):
+                if each.following and each.feed and each.feed.is_far_behind(each.cursor):
+                    yield OVERFLOW
+                    return
+                events, last = await self._read(
+                    each, partial(Feed.next_events, since=each.cursor, wanted=each.wanted)
+                )
+                piece = bytearray()
+                for revision, event in events:
+                    each.cursor = revision
+                    piece += event_of_many(event, each.id, self._cursor.encode())
+                    if len(piece) > PIECE_BYTES:
+                        yield bytes(piece)
+                        piece.clear()
+                        sent_at = loop.time()
+                self._advance(each, last)
+                piece += self._reports()
+                if piece:
+                    yield bytes(piece)
+                    sent_at = loop.time()
+            if not self._followed or self._extensions.ending:
+                return
+            if self._is_behind:
+                continue
+            notices = b"".join(map(self._notices, self._followed))
+            if notices:
+                yield notices
+                sent_at = loop.time()
+            if loop.time() - sent_at >= one_feed.HEARTBEAT_SECONDS * 0.9:
+                yield HEARTBEAT
+                sent_at = loop.time()
+            for each in self._followed:
+                if each.feed is not None:
+                    each.feed.served(self._wakeup)
+            # No feed wakes a reader of databases that cannot be opened.
+            await wait_for(self._wakeup, one_feed.HEARTBEAT_SECONDS)
+
+    def _notices(self, each: Followed) -> bytes:
+        """Return the events without a revision that the reader has not been sent yet."""
+        if each.feed is None:
+            return b""
+        events, each.noticed = each.feed.notices_after(each.noticed, each.wanted, each.id)
+        return events
+
+    async def page(self, limit: int, wait: float) -> JointPage:
+        """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait
+        while True:
+            self._wakeup.clear()
+            items = await self._next_items(limit)
+            if items or self._gone or self._compacted or self._extensions.ending:
+                break
+            if self._is_behind:
+                continue
+            left = end - loop.time()
+            if left <= 0:
+                break
+            with self._extensions.waiting():
+                await wait_for(self._wakeup, min(left, one_feed.HEARTBEAT_SECONDS))
+        return {
+            "items": items,
+            "next": self._cursor,
+            "gone": self._gone,
+            "compacted": list(self._compacted),
+        }
+
+    async def _next_items(self, limit: int) -> list[FeedEvent]:
+        """Return the next events: first a fair share of each extension, then what is left."""
+        items: list[FeedEvent] = []
+        size = 0
+        share = max(1, limit // max(1, len(self._followed)))
+        for most in (share, limit):
+            for each in list(self._followed):
+                count = min(most, limit - len(items))
+                if not count or size > AT_ONCE_BYTES:
+                    return items
+                revisions, last = await self._read(
+                    each, partial(Feed.next_revisions, since=each.cursor, limit=count)
+                )
+                self._advance(each, last)
+                size += sum(len(row.changes) for found in revisions for row in found.entries)
+                items += [
+                    {"extensionId": each.id, **event}
+                    for event in wanted_events(revisions, each.wanted)
+                ]
+        return items
+
+    @property
+    def _is_behind(self) -> bool:
+        return any(each.is_behind for each in self._followed)
+
+    @property
+    def _cursor(self) -> str:
+        """The cursor of the reader: each extension that is followed, and how far it was read."""
+        return ",".join(f"{each.id}:{each.cursor}" for each in self._followed)
+
+    def _reports(self) -> bytes:
+        """Return the events about extensions that are gone, or whose log was compacted too far."""
+        gone, self._gone = self._gone, []
+        compacted, self._compacted = self._compacted, {}
+        return b"".join(
+            [
+                b'event: compacted\ndata: {"extensionId":"%b","oldest":%d}\n\n' % (id.encode(), old)
+                for id, old in compacted.items()
+            ]
+            + [b'event: gone\ndata: {"extensionId":"%b"}\n\n' % id.encode() for id in gone]
+        )
+
+    # One extension
+
+    async def _read(
+        self, each: Followed, read: Callable[[Feed], Awaitable[tuple[list[T], int]]]
+    ) -> tuple[list[T], int]:
+        """Read what comes next of an extension, and how far that reaches, if it can be read."""
+        feed = await self._find_feed(each)
+        if feed is not None:
+            try:
+                return await read(feed)
+            except (Compacted, RevisionUnknown) as error:
+                self._skip(each, feed, error)
+            except ValueTrackerError:
+                self._detach(each)
+                self._retry_later(each)
+        return [], each.cursor
+
+    async def _find_feed(self, each: Followed) -> Feed | None:
+        """Return the feed of an extension; open its database again if it was closed."""
+        if each.feed is not None and each.feed.ended != "closed":
+            return each.feed
+        self._detach(each)
+        if self._extensions.ending or asyncio.get_running_loop().time() < each.retry_at:
+            return None
+        try:
+            extension = await self._extensions.acquire(each.id)
+            try:
+                self._attach(each, extension)
+            finally:
+                self._extensions.release(extension)
+        except ExtensionNotRegistered:
+            self._drop(each)
+        except ValueTrackerError:
+            self._retry_later(each)
+        return each.feed
+
+    def _attach(self, each: Followed, extension: Extension) -> None:
+        if self._is_reader:
+            extension.feed.add_reader(self._wakeup)
+        each.feed, each.noticed = extension.feed, extension.feed.notice_count
+
+    def _detach(self, each: Followed) -> None:
+        feed, each.feed = each.feed, None
+        if feed is not None and self._is_reader:
+            feed.remove_reader(self._wakeup)
+
+    def _retry_later(self, each: Followed) -> None:
+        each.retry_at = asyncio.get_running_loop().time() + one_feed.HEARTBEAT_SECONDS
+
+    def _skip(self, each: Followed, feed: Feed, gap: ValueTrackerError) -> None:
+        """Go on with the newest revision, because those before it cannot be read any more."""
+        self._compacted[each.id] = gap.details.get("oldest", feed.revision)
+        each.cursor = feed.revision
+
+    def _advance(self, each: Followed, cursor: int) -> None:
+        each.cursor = max(each.cursor, cursor)
+        if each.feed is not None and not each.is_behind:
+            each.following = True
+            if each.feed.ended == "gone":
+                self._drop(each)
+
+    def _drop(self, each: Followed) -> None:
+        self._detach(each)
+        self._followed.remove(each)
+        self._gone.append(each.id)
