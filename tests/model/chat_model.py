@@ -173,7 +173,9 @@ class ChatModel(ChatLog):
         for chat, story in self.past[-1].stories.items():
             moved = self._moved(chat, story)
             rows += [change.row for change in self.log if self._stands_at(change, chat, moved)]
-        for row in dict.fromkeys(rows):
+        # The values of a deleted instance were removed with it.
+        present = [row for row in rows if row.owner in [*self.now.titles, *self.now.instances]]
+        for row in dict.fromkeys(present):
             old = self.now.values.get(row, ...)
             new, conflicts = self.recompute(row)
             self._put(row, new)

@@ -24,10 +24,10 @@ from valuetracker.errors import (
 from valuetracker.http.call import Call
 from valuetracker.http.endpoint import AT_FIELD, PAST, AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
-from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.records import Changed, ChangedMessage, Removed, Values, ValueSet
 from valuetracker.runtime.extension import Read
 from valuetracker.store import data
-from valuetracker.store.json_patch import PATCH_OPERATIONS
+from valuetracker.store.log.json_patch import PATCH_OPERATIONS
 from valuetracker.store.rows.spaces import Address, chat, instance
 from valuetracker.store.tx.jobs import Written
 
@@ -175,7 +175,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data/{key}",
         remove_value,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InvalidKey, DataKeyNotFound, RevisionConflict),
         quick=True,
     ),
@@ -183,7 +183,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data",
         clear_values,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InstanceNotFound, RevisionConflict),
         quick=True,
     ),
@@ -191,7 +191,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/override",
         override_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("All keys, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,
@@ -200,7 +200,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/merge",
         merge_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("The keys to set, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,

@@ -34,7 +34,7 @@ from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
 from valuetracker.store.story.contents import contents_now
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.visibility import Flips, removable_keys
+from valuetracker.store.story.visibility import Flips
 from valuetracker.store.tx.branching import begin_branch
 from valuetracker.store.tx.changes import (
     AddAlias,
@@ -44,6 +44,7 @@ from valuetracker.store.tx.changes import (
     UpdateQuietly,
     remove,
 )
+from valuetracker.store.tx.conflicts import conflict_records, owner_record
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import show_chain
 from valuetracker.store.tx.removal import removal_of
@@ -146,7 +147,6 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     point = await point_of(tx, parent, None, message_id)
-    warnings += point.warnings
     await begin_branch(tx, chat, point)
     return warnings
 
@@ -156,7 +156,7 @@ async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> 
     rows = await tx.load_rows(holder, list(defaults))
     absent = [key for key in defaults if (row := rows[key]) is None or row.value is None]
     # They belong to no message, so a chat keeps them when messages are hidden.
-    await tx.apply([ChangeValue(holder, key, defaults[key]) for key in absent])
+    await tx.apply([ChangeValue(holder, key, defaults[key], first=True) for key in absent])
 
 
 # Reconciling
@@ -186,16 +186,7 @@ async def reconcile(
         "changed": [
             _changed(value.holder, value.key, value.before, value.after) for value in flips.values
         ],
-        "conflicts": [
-            {
-                **_owner(holder),
-                "key": shown_key(holder.space, conflict.source.change.key) or "",
-                "op": conflict.source.change.op,
-                "revision": conflict.source.entry.revision,
-                "reason": conflict.reason,
-            }
-            for holder, conflict in flips.conflicts
-        ],
+        "conflicts": conflict_records(flips.conflicts),
         "stale": stale,
         "warnings": flips.warnings,
     }
@@ -220,15 +211,8 @@ async def _compare_hashes(
     return stale
 
 
-def _owner(holder: HolderRow) -> dict[str, Any]:
-    record: dict[str, Any] = {"instanceId": holder.id if holder.space == "instance" else None}
-    if holder.space in ("series", "processed"):
-        record["space"] = holder.space
-    return record
-
-
 def _changed(holder: HolderRow, key: str, before: str | None, after: str | None) -> Any:
-    record = {**_owner(holder), "key": shown_key(holder.space, key)}
+    record = {**owner_record(holder), "key": shown_key(holder.space, key)}
     if before is not None:
         record["before"] = orjson.Fragment(before)
     if after is not None:
@@ -313,7 +297,8 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
         if holder.space == "instance":
             changes += await removal_of(tx, holder)
         else:
-            changes += [remove(holder, key) for key in await removable_keys(tx, holder)]
+            rows = await tx.list_rows(holder)
+            changes += [remove(holder, row.key) for row in rows if row.is_removable]
     await tx.apply(changes)
     # Empty all entries so far: only those that follow say anything.
     subjects: list[ChatRow | HolderRow] = [chat, *holders]

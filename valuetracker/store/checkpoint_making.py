@@ -56,12 +56,10 @@ async def make_checkpoint(
 ) -> None:
     """Record the state of a chat in a row, and store it as ready."""
     row.revision = (await tx.load_head()).revision
-    folded: list[str] = []
     if row.message_id is None:
         series, rows, digest = await measure_now(tx, chat)
     else:
         point = await point_of(tx, chat, None, row.message_id)
-        folded = point.warnings
         series, rows, digest = await measure(tx, chat, await contents_of(tx, point))
     expect = orjson.loads(row.expect) if row.expect is not None else {}
     state: dict[str, Any] = {"series": series, "rows": rows, "expect": expect}
@@ -72,7 +70,7 @@ async def make_checkpoint(
     row.state = orjson.dumps(state).decode()
     row.digest, row.status = digest, READY
     missing = await _missing(tx, chat, row, series, expect)
-    row.warnings = orjson.dumps([*folded, *missing, *copied]).decode()
+    row.warnings = orjson.dumps([*missing, *copied]).decode()
     row.seal()
     await tx.execute_many(INSERT_CHECKPOINT, [row])
 

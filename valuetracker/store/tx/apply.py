@@ -29,9 +29,11 @@ from valuetracker.store.tx.changes import (
     DropCharacter,
     DropInstance,
     InheritKey,
+    KeepValues,
     MovePlace,
     PutCharacter,
     PutInstance,
+    StandKey,
     UpdateHead,
     UpdateQuietly,
 )
@@ -55,7 +57,7 @@ class Applier:
     def begin(self, context: Context, now: int) -> None:
         """Begin a request."""
         self.log.begin(context, now)
-        self.values.live, self.values.logged = True, False
+        self.values.begin()
         self._places.tentative = False
 
     @property
@@ -104,6 +106,10 @@ class Applier:
                 await self._places.log_chain(change, head)
             case InheritKey():
                 self.values.inherit(change)
+            case StandKey():
+                await self.values.stand(change)
+            case KeepValues():
+                await self.values.keep(change.holder)
             case UpdateQuietly():
                 self._update_quietly(change)
             case UpdateHead():
