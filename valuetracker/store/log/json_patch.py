@@ -73,7 +73,8 @@ def patched(
                 effort += written
             document = _apply(document, operation, *places, named)
             if inside is not None:
-                _add_parts(inside, parts, [] in places and operation["op"] != "test", named)
+                whole = not places[1] and operation["op"] != "test"
+                _add_parts(inside, parts, whole, named)
         except ValueTrackerError as refusal:
             refusal.at_index(index)
             raise
@@ -113,11 +114,11 @@ def _parts_inside(
         value = operation.get("value")
         if op in ("copy", "move"):
             value = jsonpointer.resolve_pointer(document, operation["from"], None)
+            op = "add"
         # As text: the operations that follow may change it.
         text = orjson.dumps(value)
-        written = len(text) if op == "move" else 0
-        added = {"op": "add" if source else op, "path": inner, "value": orjson.Fragment(text)}
-        parts[key] = [added]
+        written = len(text) if operation["op"] == "move" else 0
+        parts[key] = [{"op": op, "path": inner, "value": orjson.Fragment(text)}]
     return parts, written
 
 
