@@ -373,8 +373,11 @@ class ChatLog:
         self.conflicts += conflicts
         self._put(row, after)
         if op == "remove":
-            return {"removed": before is not ... and after is ...}
-        return result if op in ("addToSet", "restore") else with_value(after)
+            result = {"removed": before is not ... and after is ...}
+        if op in ("addToSet", "remove"):
+            # Changes that stand after it may have made something else of it.
+            return result | (with_value(after) if differ(after, values.get("", ...)) else {})
+        return with_value(after)
 
 
 # Changes that start a row anew.

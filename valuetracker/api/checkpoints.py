@@ -225,6 +225,7 @@ ENDPOINTS = [
             ValueTooLarge,
             ChatNotFound,
             MessageNotFound,
+            Compacted,
             CheckpointExists,
             OperationsPending,
         ),

@@ -175,6 +175,7 @@ class _Batch:
         row = await tx.find_value(holder, key)
         before = row.value if row is not None else None
         result: dict[str, Any] | None = None
+        made: str | None = None
         superseded = tx.superseded
         if operation.op == "remove":
             if await place.is_removable(row):
@@ -188,10 +189,14 @@ class _Batch:
         else:
             change, result = self._change(holder, operation, await place.value(row))
             await tx.apply([change])
+            made = change.after
         row = await tx.find_value(holder, key)
         now = row.value if row is not None else None
         if operation.op == "remove":
             result = {"removed": before is not None and now is None}
+        if result is not None and not place.hidden and now != made:
+            # Changes that stand after it made something else of it.
+            result |= _value(now)
         if tx.superseded > superseded:
             result = {"added": False} if operation.op == "addToSet" else result or {}
             return result | _value(now) | {"superseded": True}

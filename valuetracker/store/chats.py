@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import ChatExists
+from valuetracker.errors import ChatExists, Compacted
 from valuetracker.records import Chat, ChatPage, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
 from valuetracker.store.log.lists import subject_list
@@ -32,7 +32,7 @@ from valuetracker.store.rows.row import update
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
-from valuetracker.store.story.contents import contents_now
+from valuetracker.store.story.contents import contents_now, contents_of
 from valuetracker.store.story.point import point_of
 from valuetracker.store.story.visibility import Flips
 from valuetracker.store.tx.branching import begin_branch
@@ -147,6 +147,12 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     point = await point_of(tx, parent, None, message_id)
+    if point.message_id is not None and point.oldest:
+        try:
+            await contents_of(tx, point)
+        except Compacted:
+            warnings.append(f"Changes behind {message_id} were folded: taken as it is now.")
+            point = await point_of(tx, parent)
     await begin_branch(tx, chat, point)
     return warnings
 

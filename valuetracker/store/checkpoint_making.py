@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from valuetracker.errors import MessageNotFound
+from valuetracker.errors import Compacted, MessageNotFound
 from valuetracker.records import RowCounts
 from valuetracker.store.log.state_at import Moment
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
@@ -42,11 +42,12 @@ async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
             await tx.execute(DELETE_CHECKPOINT, chat=chat.number, name=row.name)
             try:
                 await make_checkpoint(tx, chat, row)
-            except MessageNotFound:
+            except (MessageNotFound, Compacted) as refusal:
                 row.status = FAILED
-                row.warnings = orjson.dumps(
-                    [f"Message {row.message_id} was no longer visible."]
-                ).decode()
+                warning = f"Message {row.message_id} was no longer visible."
+                if isinstance(refusal, Compacted):
+                    warning = refusal.message
+                row.warnings = orjson.dumps([warning]).decode()
                 row.seal()
                 await tx.execute_many(INSERT_CHECKPOINT, [row])
 
