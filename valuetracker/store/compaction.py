@@ -284,7 +284,7 @@ def _base(
 
 
 def _frame(base: EntryRow) -> KeyframeRow:
-    keys = [(change.key, base.entry) for change in base.logged]
+    keys = [(change.key, base.entry) for change in base.logged if change.after is not None]
     return KeyframeRow.of(base.subject, base.entry, keys)
 
 
