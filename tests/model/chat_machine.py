@@ -179,6 +179,8 @@ class ChatComparison(ChatReading):
         self, found: Any, kind: str, results: list[Any], name: str | None, id: str | None
     ) -> None:
         now = self.model.now
+        if kind != "patch":
+            self.compare_conflicts(found.pop("conflicts", []), self.model.conflicts)
         if kind == "patch":
             owner = id if id is not None else now.names.get(name or "", -1)
             assert found == data_of(now.values, owner)
@@ -189,8 +191,8 @@ class ChatComparison(ChatReading):
             done = MESSAGE.format("merged" if kind == "merge" else "overridden")
             assert found == {"success": True, "message": done}
         elif kind == "set":
-            # A dormant change sets no value that could be compared.
-            assert self.model.dormant or not differ(found["value"], results[0]["value"])
+            assert found.keys() - {"success", "key"} == results[0].keys() - {"superseded"}
+            assert not differ(found.get("value"), results[0].get("value"))
         else:
             assert found == {"success": True}
 
@@ -227,7 +229,11 @@ class ChatComparison(ChatReading):
         except Conflict as conflict:
             self.conflicts(answer, conflict.index)
             return
-        self.agree(answer, {"revision": self.model.revision, "results": results})
+        self.agree(answer)
+        found = answer.json()
+        self.compare_conflicts(found.pop("conflicts", []), self.model.conflicts)
+        wanted = {"revision": self.model.revision, "results": results}
+        assert not differ(found, wanted), (answer.text, wanted)
 
     @rule(number=NUMBERS, id=TARGETS, key=KEYS, operation=OPERATIONS, place=PLACES)
     def write_at_message(
@@ -287,6 +293,17 @@ class ChatComparison(ChatReading):
         chain = self.chain_of(number)
         if chain:
             self.reconcile(number, list(chain.items())[:-count], dict.fromkeys(chain, text))
+
+    @rule(number=NUMBERS, hidden=st.sets(st.sampled_from(MESSAGES), min_size=1))
+    def hide_and_show(self, number: int, hidden: set[str]) -> None:
+        """Hide messages and show the same chain again: the values are the same."""
+        chain = self.chain_of(number)
+        before = self.model.now.values
+        self.reconcile(number, [each for each in chain.items() if each[0] not in hidden], {})
+        self.reconcile(number, list(chain.items()), {})
+        after = self.model.now.values
+        assert before.keys() == after.keys()
+        assert not any(differ(before[row], after[row]) for row in before)
 
     def chain_of(self, number: int) -> dict[str, str]:
         now = self.model.now

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.model.values_model import merged
 from tests.support.answers import same
 from valuetracker.errors import NumberLeftRange, TypeConflict, ValueTrackerError
-from valuetracker.store.json_patch import patched
+from valuetracker.store.log.json_patch import patched
 from valuetracker.store.log.operators import (
     ABSENT,
     OPERATORS,

@@ -37,10 +37,10 @@ from valuetracker.http.endpoint import (
     Field,
 )
 from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
-from valuetracker.records import Removed, Restored, Success, SuccessMessage, Values, ValueSet
+from valuetracker.records import Changed, ChangedMessage, Removed, Restored, Values, ValueSet
 from valuetracker.runtime.extension import Read
 from valuetracker.store import data, restore
-from valuetracker.store.json_patch import PATCH_OPERATIONS
+from valuetracker.store.log.json_patch import PATCH_OPERATIONS
 from valuetracker.store.rows.spaces import Address, chat, instance
 from valuetracker.store.tx.jobs import Written
 
@@ -206,7 +206,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data/{key}",
         remove_value,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InvalidKey, DataKeyNotFound, RevisionConflict),
         quick=True,
     ),
@@ -214,7 +214,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data",
         clear_values,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InstanceNotFound, RevisionConflict),
         quick=True,
     ),
@@ -222,7 +222,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/override",
         override_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("All keys, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,
@@ -231,7 +231,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/merge",
         merge_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("The keys to set, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,

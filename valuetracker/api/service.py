@@ -16,7 +16,7 @@ from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
 from valuetracker.records import Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES
 from valuetracker.store.history import PAGE_BYTES
-from valuetracker.store.json_patch import COPIED_BYTES, PATCH_OPERATIONS
+from valuetracker.store.log.json_patch import COPIED_BYTES, PATCH_OPERATIONS
 
 
 async def probe(call: Call) -> None:

@@ -17,11 +17,12 @@ from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, V
 from valuetracker.records import BatchAnswer
 from valuetracker.store.log.operators import ABSENT, OPERATORS, Absent, apply_operator, contains
 from valuetracker.store.rows.holders import HolderRow
-from valuetracker.store.story.visibility import has_dormant_change, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.tx.conflicts import with_conflicts
 from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_place import WritePlace, find_place
 from valuetracker.store.tx.write_target import check_chat_if_match, find_writable_chat
 from valuetracker.values import canonical
 
@@ -58,15 +59,17 @@ async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[BatchOperati
 
 
 async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None) -> BatchAnswer:
-    batch = _Batch(tx, chat_id)
+    anchors = {operation.anchor or tx.context.anchor for operation in operations}
+    batch = _Batch(tx, chat_id, mixed=len(anchors) > 1)
     holders = await _each(operations, batch.holder)
     for operation, holder in zip(operations, holders, strict=True):
         if holder is not None:
             await register_place(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
-    await tx.apply(batch.changes)
-    return {"revision": await tx.final_revision(), "results": results}
+    await batch.flush()
+    answer: BatchAnswer = {"revision": await tx.final_revision(), "results": results}
+    return with_conflicts(tx, answer)
 
 
 async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> list[Done]:
@@ -84,51 +87,36 @@ async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> lis
 class _Batch:
     """The values as the batch has them so far, and the changes that made them."""
 
-    def __init__(self, tx: Ledger, chat_id: str | None) -> None:
+    def __init__(self, tx: Ledger, chat_id: str | None, mixed: bool) -> None:
         self._tx = tx
+        # True if its operations are made at several places.
+        self._mixed = mixed
         # The chat it is confined to.
         self._chat_id = chat_id
         self._values: dict[tuple[int, str], str | None] = {}
         self._bytes = 0
-        self.changes: list[Change] = []
+        self._changes: list[Change] = []
 
     async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
         if holder is None:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
-        anchor = operation.anchor or self._tx.context.anchor
-        hidden = await is_hidden(self._tx, holder, anchor)
-        result = await self._run(operation, holder, anchor, hidden)
-        if hidden:
-            # A later operation must find it in the log: it may be its removal.
-            await self._tx.apply(self.changes)
-            self.changes = []
-        return result
-
-    async def _run(
-        self, operation: BatchOperation, holder: HolderRow, anchor: Anchor | None, hidden: bool
-    ) -> dict[str, Any]:
+        place = await find_place(self._tx, holder, operation.anchor or self._tx.context.anchor)
         if operation.op == "clear":
-            return await self._clear(holder, anchor, hidden)
+            return await self._clear(place, operation)
+        row = await self._tx.find_value(holder, operation.key)
+        if self._mixed or place.hidden or place.is_late(row):
+            return await self._run_at_once(place, operation)
         current = await self._current(holder, operation.key)
         if operation.op == "remove":
-            return await self._remove(holder, operation.key, anchor, current, hidden)
-        operand = operation.operand
-        assert operand is not None
-        if hidden:
-            after, before = operand, current
-            if operation.op == "set":
-                operand = None
-            self.changes.append(
-                ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
-            )
-            if operation.op == "addToSet":
-                return {"added": False}
-            return {"value": orjson.Fragment(before if before is not None else "null")}
-        if operation.op == "set":
-            self._set(holder, operation, operand, None, anchor)
-            return {"value": orjson.Fragment(operand)}
-        return self._operate(holder, operation, operand, current, anchor)
+            return await self._remove(place, operation, current)
+        return self._operate(holder, operation, current)
+
+    async def flush(self) -> None:
+        """Apply the changes so far."""
+        changes, self._changes = self._changes, []
+        self._values.clear()
+        await self._tx.apply(changes)
 
     async def holder(self, operation: BatchOperation) -> HolderRow | None:
         """Return the holder of an operation; None if it removes from an unknown chat."""
@@ -149,24 +137,70 @@ class _Batch:
         return holder
 
     def _operate(
-        self,
-        holder: HolderRow,
-        operation: BatchOperation,
-        operand: str,
-        current: str | None,
-        anchor: Anchor | None,
+        self, holder: HolderRow, operation: BatchOperation, met: str | None
     ) -> dict[str, Any]:
-        before: Any = ABSENT if current is None else orjson.loads(current)
+        """Change a value that no other change stands behind."""
+        change, result = self._change(holder, operation, met)
+        self._values[holder.number, operation.key] = change.after
+        self._changes.append(change)
+        assert change.after is not None
+        return result or {"value": orjson.Fragment(change.after)}
+
+    def _change(
+        self, holder: HolderRow, operation: BatchOperation, met: str | None
+    ) -> tuple[ChangeValue, dict[str, Any] | None]:
+        """Return the change of a value that it meets, and its result if that is no value."""
+        op, key, operand = operation.op, operation.key, operation.operand
+        assert operand is not None
+        anchor = operation.anchor or self._tx.context.anchor
+        if op == "set":
+            return ChangeValue(holder, key, operand, anchor=anchor), None
+        before: Any = ABSENT if met is None else orjson.loads(met)
         value = orjson.loads(operand)
-        after = canonical(apply_operator(operation.op, before, value))
+        after = canonical(apply_operator(op, before, value))
         # Each result is kept in the log: many small operations on one large value add up.
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
             raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
-        self._set(holder, operation, after, operand, anchor)
-        if operation.op == "addToSet":
-            return {"added": isinstance(before, Absent) or not contains(before, value)}
-        return {"value": orjson.Fragment(after)}
+        result = None
+        if op == "addToSet":
+            result = {"added": isinstance(before, Absent) or not contains(before, value)}
+        return ChangeValue(holder, key, after, op, operand, anchor), result
+
+    async def _run_at_once(self, place: WritePlace, operation: BatchOperation) -> dict[str, Any]:
+        """Apply an operation before the next: what comes of it depends on where it stands."""
+        await self.flush()
+        tx, holder, key = self._tx, place.holder, operation.key
+        anchor = operation.anchor or tx.context.anchor
+        row = await tx.find_value(holder, key)
+        before = row.value if row is not None else None
+        result: dict[str, Any] | None = None
+        made: str | None = None
+        superseded = tx.superseded
+        if operation.op == "remove":
+            if await place.is_removable(row):
+                await tx.apply([remove(holder, key, anchor)])
+        elif place.hidden:
+            # Its type is not checked: it will meet another value when it is shown again.
+            set_to = None if operation.op == "set" else operation.operand
+            change = ChangeValue(holder, key, operation.operand, operation.op, set_to, anchor)
+            await tx.apply([change])
+            result = {"added": False} if operation.op == "addToSet" else None
+        else:
+            change, result = self._change(holder, operation, await place.value(row))
+            await tx.apply([change])
+            made = change.after
+        row = await tx.find_value(holder, key)
+        now = row.value if row is not None else None
+        if operation.op == "remove":
+            result = {"removed": before is not None and now is None}
+        if result is not None and not place.hidden and now != made:
+            # Changes that stand after it made something else of it.
+            result |= _value(now)
+        if tx.superseded > superseded:
+            result = {"added": False} if operation.op == "addToSet" else result or {}
+            return result | _value(now) | {"superseded": True}
+        return result if result is not None else _value(now)
 
     async def _current(self, holder: HolderRow, key: str) -> str | None:
         if (holder.number, key) not in self._values:
@@ -174,48 +208,37 @@ class _Batch:
             self._values[holder.number, key] = row.value if row is not None else None
         return self._values[holder.number, key]
 
-    async def _clear(
-        self, holder: HolderRow, anchor: Anchor | None, hidden: bool
-    ) -> dict[str, Any]:
-        stored = await removable_keys(self._tx, holder)
-        made = [key for number, key in self._values if number == holder.number]
-        removed = 0
-        for key in dict.fromkeys([*stored, *made]):
-            current = await self._current(holder, key)
-            result = await self._remove(holder, key, anchor, current, hidden)
-            removed += result["removed"]
-        return {"removedCount": removed}
+    async def _clear(self, place: WritePlace, operation: BatchOperation) -> dict[str, Any]:
+        await self.flush()
+        tx, holder = self._tx, place.holder
+        anchor = operation.anchor or tx.context.anchor
+        rows = await place.removable_rows()
+        superseded = tx.superseded
+        await tx.apply([remove(holder, row.key, anchor) for row in rows])
+        left = await tx.load_rows(holder, [row.key for row in rows])
+        removed = [
+            row.key
+            for row in rows
+            if row.value is not None and ((now := left[row.key]) is None or now.value is None)
+        ]
+        result: dict[str, Any] = {"removedCount": len(removed)}
+        return result | {"superseded": True} if tx.superseded > superseded else result
 
     async def _remove(
-        self,
-        holder: HolderRow,
-        key: str,
-        anchor: Anchor | None,
-        current: str | None,
-        hidden: bool,
+        self, place: WritePlace, operation: BatchOperation, current: str | None
     ) -> dict[str, Any]:
-        row = await self._tx.find_value(holder, key)
-        if current is not None or (
-            # Also if the batch itself has just removed its value.
-            row is not None and await has_dormant_change(self._tx, row)
-        ):
-            self.changes.append(remove(holder, key, anchor))
-        if not hidden:
-            self._values[holder.number, key] = None
-        return {"removed": current is not None and not hidden}
+        if current is None:
+            # Also if the batch itself has just removed its value: a flip may bring it back.
+            return await self._run_at_once(place, operation)
+        holder, key = place.holder, operation.key
+        self._changes.append(remove(holder, key, operation.anchor or self._tx.context.anchor))
+        self._values[holder.number, key] = None
+        return {"removed": True}
 
-    def _set(
-        self,
-        holder: HolderRow,
-        operation: BatchOperation,
-        after: str,
-        operand: str | None,
-        anchor: Anchor | None,
-    ) -> None:
-        self._values[holder.number, operation.key] = after
-        self.changes.append(
-            ChangeValue(holder, operation.key, after, operation.op, operand, anchor)
-        )
+
+def _value(text: str | None) -> dict[str, Any]:
+    """Return what a key reads, left out if it is absent."""
+    return {} if text is None else {"value": orjson.Fragment(text)}
 
 
 # The operators of a batch, and the field each takes its operand from.

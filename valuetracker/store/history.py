@@ -22,7 +22,13 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, encode_name
+from valuetracker.store.rows.entries import (
+    KEPT,
+    EntryRow,
+    LoggedChange,
+    anchor_record,
+    encode_name,
+)
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.numbers import last_of
 from valuetracker.store.rows.reader import RowReader
@@ -146,8 +152,8 @@ async def _changes_of_key(
 
 
 def _is_wanted(page: Page, entry: EntryRow, index: int, change: LoggedChange) -> bool:
-    # A `base` is a folded state, not something that happened.
-    if change.op == "base" or (page.key is not None and change.key != page.key):
+    # A value that was kept is not something that happened.
+    if change.op in KEPT or (page.key is not None and change.key != page.key):
         return False
     if page.cursor is None or entry.entry != page.cursor.entry:
         return True
@@ -185,7 +191,9 @@ async def _item(
         shape = orjson.loads(change.after or change.operand or "null")
         item["characterId"] = shape["characterId"]
         item["chatId"] = await tx.chat_id(shape["chat"])
-    if not entry.effect:
+    if entry.is_superseded:
+        item["superseded"] = True
+    if not entry.took_effect:
         item["value"] = orjson.Fragment(change.operand or "null")
         return item
     before = await _before(tx, replay, entry, index, change)
@@ -216,7 +224,7 @@ async def _before(
         if other is None or not indexes:
             # It was folded, and the key was absent.
             return None
-        if other.effect:
+        if other.took_effect:
             return other.logged[indexes[0]].after
         number = other.logged[indexes[-1]].prev_of_key
     return None

@@ -127,7 +127,7 @@ export class Mirror {
      * @param {{revision: number, results: any[]}} answer
      */
     applyAnswer(operations, { revision, results }) {
-        const touched = results.some((result) => 'value' in result || result.added || result.removed || result.removedCount);
+        const touched = results.some((result) => 'value' in result || result.superseded || result.added || result.removed || result.removedCount);
         if (touched) this.addOwnRevision(revision);
         /** @type {Change[]} */
         const changes = [];
@@ -138,8 +138,9 @@ export class Mirror {
                 this.#written.set(`${row.instanceId ?? ''}\n${key}`, { revision, replaced: overwrites(operation.op) });
             }
             const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
-            if (key !== null && index === last && 'value' in result) {
-                this.#setLive(/** @type {Values} */ (row), key, result.value, changes);
+            // Without a value, a change that was superseded left the key absent.
+            if (key !== null && index === last && ('value' in result || result.superseded)) {
+                this.#setLive(/** @type {Values} */ (row), key, 'value' in result ? result.value : ABSENT, changes);
             }
         });
         operations.forEach(({ entry }, index) => entry.resolve?.(results[index]));
@@ -192,7 +193,7 @@ export class Mirror {
             if (change.op === 'reconcile') [source, this.visibilityChanged] = ['story', true];
             if (change.op === 'restore') source = 'restore';
             if (change.anchor && !session.knows(change.anchor.messageId)) this.visibilityChanged = true;
-            if (change.live === false) continue;
+            if (change.live === false || change.superseded) continue;
             if (change.space) changes.push({ instanceId: null, key: change.key, space: change.space });
             else if (change.key === null) again ||= change.instanceId !== null;
             else await this.#applyChange(change, event.revision, changes);

@@ -191,7 +191,7 @@ export class Saver {
                 });
                 for (const entry of entries) entry.done = true;
                 if (operations.some(({ operation }) => operation.anchor)) this.session.story.noteWrite();
-                hidden ||= answer.headers.get('x-live') === 'false';
+                hidden ||= answer.headers.get('x-live') === 'false' || answer.headers.get('x-superseded') === 'true';
                 this.session.mirror.applyAnswer(operations, answer.body);
                 results.push(...answer.body.results);
             } catch (error) {
@@ -205,7 +205,8 @@ export class Saver {
                 }
             }
         }
-        // Neither a write to a message that is not visible nor a refused write changes the state: read it again.
+        // A write to a message that is not visible, one that a later message covers, and one that is refused do not
+        // change the state: read it again.
         if ((hidden || refusal) && !this.session.stale && !this.session.away) await this.session.mirror.readAgain('remote');
         if (refusal) {
             this.session.owner.emit('error', refusal);

@@ -12,7 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from valuetracker.errors import NumberLeftRange, TypeConflict
+from valuetracker.store.log.json_patch import patched
 from valuetracker.values import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
@@ -25,7 +28,7 @@ ABSENT = Absent()
 
 def apply_operator(op: str, current: Any, operand: Any) -> Any:
     """Return the value after `op`; the current one is not changed."""
-    return OPERATORS[op](current, operand)
+    return _patch(current, operand) if op == "patch" else OPERATORS[op](current, operand)
 
 
 def merge(current: Any, patch: Any) -> Any:
@@ -78,6 +81,18 @@ def _pull(current: Any, value: Any) -> Any:
     return [member for member in members if not equal(member, value)]
 
 
+def _patch(current: Any, operations: list[Any]) -> Any:
+    """Apply the part of a JSON Patch that is about one key; its paths begin at the value."""
+    if isinstance(current, Absent):
+        raise TypeConflict("There is no value to patch.")
+    below = [
+        each | {name: f"/value{each[name]}" for name in ("path", "from") if name in each}
+        for each in operations
+    ]
+    document, _ = patched({"value": orjson.loads(orjson.dumps(current))}, below)
+    return document["value"]
+
+
 def _list(current: Any) -> list[Any]:
     if isinstance(current, Absent):
         return []
@@ -86,6 +101,7 @@ def _list(current: Any) -> list[Any]:
     return current
 
 
+# Those of batch operations.
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "merge": _merge,
     "increment": _increment,

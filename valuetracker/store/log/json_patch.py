@@ -37,8 +37,20 @@ SHIFTING = frozenset({"add", "remove", "move", "copy"})
 PATCH_EFFORT = 64 * 1024 * 1024
 
 
-def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any], list[str]]:
-    """The patched document, and the keys the patch changes, in the order it names them."""
+# What a patch does to each key: the operations inside of its value, with paths that begin there;
+# None if it sets or removes the key as a whole.
+Inside = dict[str, list[Any] | None]
+
+
+def patched(
+    document: dict[str, Any], patch: list[Any], inside: Inside | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """
+    Return the patched document, and the keys the patch changes, in the order it names them.
+
+    Also put what it does to each of them into `inside`, so that it can be applied to another value.
+    A value that comes from another key is written out. `test` counts only now.
+    """
     if len(patch) > PATCH_OPERATIONS:
         raise InvalidPatch(f"A patch has {PATCH_OPERATIONS} operations at the most.")
     named: dict[str, None] = {}
@@ -55,7 +67,14 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
                 raise ValueTooLarge(f"A patch copies {COPIED_BYTES} bytes at the most.")
             if effort > PATCH_EFFORT:
                 raise ValueTooLarge("The patch goes through too much of large values.")
+            parts: Inside = {}
+            if inside is not None:
+                parts, written = _parts_inside(document, operation, *places)
+                effort += written
             document = _apply(document, operation, *places, named)
+            if inside is not None:
+                whole = not places[1] and operation["op"] != "test"
+                _add_parts(inside, parts, whole, named)
         except ValueTrackerError as refusal:
             refusal.at_index(index)
             raise
@@ -69,6 +88,47 @@ def patched(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any],
             message = f"Operation {index} does not fit the values as they are."
             raise PatchFailed(message, index=index) from None
     return document, list(named)
+
+
+def _parts_inside(
+    document: dict[str, Any], operation: Any, source: Parts, path: Parts
+) -> tuple[Inside, int]:
+    """Return what an operation does inside of the keys it names, and the bytes written out."""
+    op = operation["op"]
+    if op == "test" or not path:
+        return {}, 0
+    key, inner = path[0], jsonpointer.JsonPointer.from_parts(path[1:]).path
+    if op in ("copy", "move") and source and source[0] == key and len(path) > 1:
+        begin = jsonpointer.JsonPointer.from_parts(source[1:]).path
+        return {key: [{"op": op, "from": begin, "path": inner}]}, 0
+    parts: Inside = {}
+    written = 0
+    if op == "move" and source:
+        rest = jsonpointer.JsonPointer.from_parts(source[1:]).path
+        parts[source[0]] = [{"op": "remove", "path": rest}] if rest else None
+    if len(path) == 1:
+        parts[key] = None
+    elif op == "remove":
+        parts[key] = [{"op": op, "path": inner}]
+    else:
+        value = operation.get("value")
+        if op in ("copy", "move"):
+            value = jsonpointer.resolve_pointer(document, operation["from"], None)
+            op = "add"
+        # As text: the operations that follow may change it.
+        text = orjson.dumps(value)
+        written = len(text) if operation["op"] == "move" else 0
+        parts[key] = [{"op": op, "path": inner, "value": orjson.Fragment(text)}]
+    return parts, written
+
+
+def _add_parts(inside: Inside, parts: Inside, whole: bool, named: dict[str, None]) -> None:
+    """Add what one operation does to what those before it do."""
+    if whole:
+        inside.update(dict.fromkeys(named))
+    for key, operations in parts.items():
+        before = inside.setdefault(key, [])
+        inside[key] = None if before is None or operations is None else before + operations
 
 
 def _places(operation: Any) -> tuple[Parts, Parts]:
