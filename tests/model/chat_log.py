@@ -68,8 +68,9 @@ class Change:
 @dataclass(frozen=True)
 class Step:
     """
-    One thing a request asks for: a batch operation, `override`, `patch` of one key, `claim`
-    (set unless the key exists) or `require` (refuse unless the key exists).
+    One thing a request asks for: a batch operation, `override`, `patch` of one key (a merge
+    patch), `insert` (a JSON Patch that adds a member to an object), `claim` (set unless the key
+    exists) or `require` (refuse unless the key exists).
 
     Without an instance, it writes to the chat's own data; with one, `chat` is `x-chat-id`.
     """
@@ -366,10 +367,10 @@ class ChatLog:
         if any(each.op in BASES for each in later):
             self.superseded = True
             return answer_without_effect(op, before) | with_value(before) | {"superseded": True}
-        self.now.clock += 1
+        # Keys that one restore creates share a number.
+        self.now.clock += op != "restore"
         after, conflicts = self._fold(values.get("", ...), later)
-        if op != "restore":
-            assert not differ(after, self.recompute(row)[0])
+        assert not differ(after, self.recompute(row)[0])
         self.conflicts += conflicts
         self._put(row, after)
         if op == "remove":
@@ -388,6 +389,12 @@ def do(values: dict[str, Any], op: str, operand: Any) -> dict[str, Any]:
     """Do one change to the value under the empty key."""
     if op == "restore":
         op = "remove" if operand is ... else "set"
+    if op == "insert":
+        if not isinstance(values.get(""), dict):
+            raise TypeError("there is no object to insert into")
+        name, value = operand
+        values[""] = values[""] | {name: copy.deepcopy(value)}
+        return {"value": values[""]}
     return operate(values, "", op, copy.deepcopy(operand))
 
 

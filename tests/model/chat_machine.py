@@ -28,7 +28,7 @@ from tests.model.chat_reading import (
     path_of,
     request_of,
 )
-from tests.support.answers import MERGE_PATCH, refused
+from tests.support.answers import JSON_PATCH, MERGE_PATCH, refused
 
 INSTANCES = st.sampled_from(IDS)
 # The holder that is written to; half of the time the chat itself.
@@ -54,7 +54,9 @@ BATCHES = st.lists(st.tuples(TARGETS, KEYS, OPERATIONS, ANCHORS), min_size=1, ma
 CHAINS = st.lists(PLACES, unique_by=lambda place: place[0], max_size=4)
 TEXTS = st.sampled_from(["hash 1", "hash 1", "hash 2"])
 HASHES = st.dictionaries(st.sampled_from(MESSAGES), TEXTS)
-KINDS = st.sampled_from(["set", "set", "merge", "override", "delete", "remove", "clear", "patch"])
+KINDS = st.sampled_from(
+    ["set", "set", "merge", "override", "delete", "remove", "clear", "patch", "insert"]
+)
 MESSAGE = "Instance data {} successfully"
 
 
@@ -152,8 +154,8 @@ class ChatComparison(ChatReading):
         method, end, body, steps = request_of(kind, values, keys, value)
         path = f"{path_of(name)}/data" if id is None else f"/instances/{id}/data"
         headers = {"x_chat_id": quote(name, safe="")} if said and id is not None else {}
-        if kind == "patch":
-            headers["content_type"] = MERGE_PATCH
+        if kind in ("patch", "insert"):
+            headers["content_type"] = MERGE_PATCH if kind == "patch" else JSON_PATCH
         chat = name if said or id is None else None
         answer = self.write(method, path + end, body, anchor, **headers)
         now = self.model.now
@@ -164,7 +166,11 @@ class ChatComparison(ChatReading):
         if id is not None and id not in now.instances:
             return self.missing(answer, "instance_not_found", "data_key_not_found")
         steps = [replace(step, chat=chat, instance=id, anchor=anchor) for step in steps]
-        results = self.model.write(*steps)
+        try:
+            results = self.model.write(*steps)
+        except Conflict:
+            assert refused(answer)[:2] == (409, "patch_failed")
+            return None
         if kind == "delete" and not self.model.touched:
             return self.missing(answer, "data_key_not_found")
         self.agree(answer)
@@ -179,9 +185,9 @@ class ChatComparison(ChatReading):
         self, found: Any, kind: str, results: list[Any], name: str | None, id: str | None
     ) -> None:
         now = self.model.now
-        if kind != "patch":
+        if kind not in ("patch", "insert"):
             self.compare_conflicts(found.pop("conflicts", []), self.model.conflicts)
-        if kind == "patch":
+        if kind in ("patch", "insert"):
             owner = id if id is not None else now.names.get(name or "", -1)
             assert found == data_of(now.values, owner)
         elif kind == "remove":

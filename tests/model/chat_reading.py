@@ -68,6 +68,9 @@ def request_of(kind: str, values: dict[str, Any], keys: list[str], value: Any) -
         return "PUT", "/override", values, [Step("override", operand=values)]
     if kind == "merge":
         return "PUT", "/merge", values, [Step("set", *each) for each in values.items()]
+    if kind == "insert":
+        body = [{"op": "add", "path": f"/{keys[0]}/x", "value": value}]
+        return "PATCH", "", body, [Step("insert", keys[0], ("x", value))]
     return "PATCH", "", values, [Step("patch", *each) for each in values.items()]
 
 
@@ -334,11 +337,15 @@ class ChatReading(RuleBasedStateMachine):
 
     def compare_conflicts(self, found: list[dict[str, Any]], conflicts: list[Change]) -> None:
         wanted = [
-            {"instanceId": instance_of(each.row), "key": each.row.key, "op": each.op}
+            {"instanceId": instance_of(each.row), "key": each.row.key, "op": shown_op(each)}
             | {"revision": each.revision}
             for each in conflicts
         ]
         assert in_any_order(found, "reason") == in_any_order(wanted)
+
+
+def shown_op(change: Change) -> str:
+    return "patch" if change.op == "insert" else change.op
 
 
 def instance_of(row: Row) -> str | None:
