@@ -81,8 +81,9 @@ CREATE TABLE {schema}.members (
 -- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
 -- is; an update keeps the `ordinal`. `entry` is the entry of the last change of the key that took
 -- effect, `dormant_entry` that of its last change, if that took none (else 0); `anchored` is 1 if
--- the chain of a chat decides over some change of it. The view `instance_values` shows the same
--- with the ids of the instances.
+-- a flip can reach some change of it; `furthest` is a place of the message at which the last of its
+-- changes stands in the story, live or dormant (NULL: at the beginning, or it is in no chat). The
+-- view `instance_values` shows the same with the ids of the instances.
 --
 -- The row with the empty key is the account of the holder: its last entry, and as text the
 -- revision of its last change, the number of changes since its last keyframe, the number of its
@@ -96,6 +97,7 @@ CREATE TABLE {schema}.data (
     entry         BIGINT NOT NULL,
     dormant_entry BIGINT NOT NULL,
     anchored      BIGINT NOT NULL,
+    furthest      BIGINT,
     checksum      BIGINT NOT NULL
 );
 
@@ -126,9 +128,11 @@ CREATE UNIQUE INDEX adopted_by_key ON {schema}.adopted (holder, md5(key));
 -- before it of its subject is (0: it is the first). `changes` holds the changes, each with what was
 -- asked for and the result; a large value that changed a little is left out.
 --
--- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
--- is 0 while the chain of the place's chat decides over them; once their instance has left the
--- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
+-- `stands` is a place of the message at which unanchored changes stand in the story of their
+-- holder's chat (NULL: at the beginning). `effect` is 0 if they were stored dormant, 1 if they took
+-- effect, 2 if they were superseded, 3 if they took effect and stand before other changes of their
+-- keys. `left_at` is 0 while they follow the story of a chat; once their instance has left the chat
+-- it is the revision at which it did, and `dropped` is 1 if they do not count any more.
 CREATE TABLE {schema}.entries (
     entry    BIGINT PRIMARY KEY,
     subject  BIGINT NOT NULL,
@@ -136,6 +140,7 @@ CREATE TABLE {schema}.entries (
     actor    TEXT COLLATE "C",
     chat     BIGINT,
     place    BIGINT,
+    stands   BIGINT,
     effect   BIGINT NOT NULL,
     left_at  BIGINT NOT NULL,
     dropped  BIGINT NOT NULL,
@@ -158,7 +163,8 @@ CREATE TABLE {schema}.keyframes (
 );
 
 -- Entries that a branch has taken over from its parent, with the numbers they had there, for
--- their order. They are source changes only: history and the state at a moment do not show them.
+-- their order, and folded ones that replay still needs. They are source changes only: history and
+-- the state at a moment do not show them.
 CREATE TABLE {schema}.taken (
     entry    BIGINT NOT NULL,
     subject  BIGINT NOT NULL,
@@ -166,6 +172,7 @@ CREATE TABLE {schema}.taken (
     actor    TEXT COLLATE "C",
     chat     BIGINT,
     place    BIGINT,
+    stands   BIGINT,
     effect   BIGINT NOT NULL,
     left_at  BIGINT NOT NULL,
     dropped  BIGINT NOT NULL,
@@ -178,8 +185,9 @@ CREATE TABLE {schema}.taken (
 CREATE INDEX taken_of_place ON {schema}.taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
--- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself. `paused` is 1 while none of its operations can be claimed.
+-- that of its last change, with all that it holds. `reordered` is the revision at which messages of
+-- it were last put into another order. `last_entry` is the last entry about the chat itself.
+-- `paused` is 1 while none of its operations can be claimed.
 CREATE TABLE {schema}.chats (
     number        BIGINT PRIMARY KEY,
     ordinal       BIGINT NOT NULL,
@@ -192,6 +200,7 @@ CREATE TABLE {schema}.chats (
     archived_at   TEXT COLLATE "C",
     deleted       BIGINT NOT NULL,
     readable_from BIGINT NOT NULL,
+    reordered     BIGINT NOT NULL,
     revision      BIGINT NOT NULL,
     last_entry    BIGINT NOT NULL,
     paused        BIGINT NOT NULL,
@@ -206,16 +215,17 @@ CREATE TABLE {schema}.aliases (
 );
 
 -- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
--- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
--- `first_written` is the revision of the first change anchored there, `hash` that of the text the
--- last such change was made of.
+-- at which the message was first seen, `position` orders all messages of the chat, hidden ones
+-- included; `first_written` is the revision of the first change anchored there, `hash` that of the
+-- text the last such change was made of.
 CREATE TABLE {schema}.places (
     place         BIGINT PRIMARY KEY,
     chat          BIGINT NOT NULL,
     message_id    TEXT COLLATE "C" NOT NULL,
     swipe         TEXT COLLATE "C" NOT NULL,
     first_seen    BIGINT NOT NULL,
-    position      BIGINT,
+    position      BIGINT NOT NULL,
+    visible       BIGINT NOT NULL,
     first_written BIGINT NOT NULL,
     hash          TEXT COLLATE "C",
     checksum      BIGINT NOT NULL
@@ -224,11 +234,12 @@ CREATE TABLE {schema}.places (
 CREATE UNIQUE INDEX places_by_name
     ON {schema}.places (chat, md5(message_id), md5(swipe));
 
--- One row is the position of a place from a revision on.
+-- One row is the position of a place from a revision on, and whether it is visible.
 CREATE TABLE {schema}.flips (
     place    BIGINT NOT NULL,
     revision BIGINT NOT NULL,
-    position BIGINT,
+    position BIGINT NOT NULL,
+    visible  BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (place, revision)
 );
@@ -319,6 +330,7 @@ CREATE TABLE {schema}.requests (
     revision    BIGINT NOT NULL,
     status      BIGINT NOT NULL,
     live        BIGINT NOT NULL,
+    superseded  BIGINT NOT NULL,
     body        TEXT COLLATE "C" NOT NULL,
     checksum    BIGINT NOT NULL
 );

@@ -80,8 +80,9 @@ CREATE TABLE members (
 -- null. `holder` is the number of a row in `instances`. `value` is canonical JSON text, sent as it
 -- is; an update keeps the `ordinal`. `entry` is the entry of the last change of the key that took
 -- effect, `dormant_entry` that of its last change, if that took none (else 0); `anchored` is 1 if
--- the chain of a chat decides over some change of it. The view `instance_values` shows the same
--- with the ids of the instances.
+-- a flip can reach some change of it; `furthest` is a place of the message at which the last of its
+-- changes stands in the story, live or dormant (NULL: at the beginning, or it is in no chat). The
+-- view `instance_values` shows the same with the ids of the instances.
 --
 -- The row with the empty key is the account of the holder: its last entry, and as text the
 -- revision of its last change, the number of changes since its last keyframe, the number of its
@@ -95,6 +96,7 @@ CREATE TABLE data (
     entry         INTEGER NOT NULL,
     dormant_entry INTEGER NOT NULL,
     anchored      INTEGER NOT NULL,
+    furthest      INTEGER,
     checksum      INTEGER NOT NULL,
     PRIMARY KEY (holder, key)
 ) STRICT, WITHOUT ROWID;
@@ -122,9 +124,11 @@ CREATE TABLE adopted (
 -- before it of its subject is (0: it is the first). `changes` holds the changes, each with what was
 -- asked for and the result; a large value that changed a little is left out.
 --
--- `effect` is 1 if they took effect when they were made, 0 if they were stored dormant. `left_at`
--- is 0 while the chain of the place's chat decides over them; once their instance has left the
--- chat it is the revision at which it did, and `dropped` is 1 if they do not count any more.
+-- `stands` is a place of the message at which unanchored changes stand in the story of their
+-- holder's chat (NULL: at the beginning). `effect` is 0 if they were stored dormant, 1 if they took
+-- effect, 2 if they were superseded, 3 if they took effect and stand before other changes of their
+-- keys. `left_at` is 0 while they follow the story of a chat; once their instance has left the chat
+-- it is the revision at which it did, and `dropped` is 1 if they do not count any more.
 CREATE TABLE entries (
     entry    INTEGER PRIMARY KEY,
     subject  INTEGER NOT NULL,
@@ -132,6 +136,7 @@ CREATE TABLE entries (
     actor    TEXT,
     chat     INTEGER,
     place    INTEGER,
+    stands   INTEGER,
     effect   INTEGER NOT NULL,
     left_at  INTEGER NOT NULL,
     dropped  INTEGER NOT NULL,
@@ -156,7 +161,8 @@ CREATE TABLE keyframes (
 ) STRICT, WITHOUT ROWID;
 
 -- Entries that a branch has taken over from its parent, with the numbers they had there, for
--- their order. They are source changes only: history and the state at a moment do not show them.
+-- their order, and folded ones that replay still needs. They are source changes only: history and
+-- the state at a moment do not show them.
 CREATE TABLE taken (
     entry    INTEGER NOT NULL,
     subject  INTEGER NOT NULL,
@@ -164,6 +170,7 @@ CREATE TABLE taken (
     actor    TEXT,
     chat     INTEGER,
     place    INTEGER,
+    stands   INTEGER,
     effect   INTEGER NOT NULL,
     left_at  INTEGER NOT NULL,
     dropped  INTEGER NOT NULL,
@@ -176,8 +183,9 @@ CREATE TABLE taken (
 CREATE INDEX taken_of_place ON taken (place) WHERE place IS NOT NULL;
 
 -- One row is one chat, also an archived (`archived_at`) or purged (`deleted`) one. `revision` is
--- that of its last change, with all that it holds. `last_entry` is the last entry about the chat
--- itself. `paused` is 1 while none of its operations can be claimed.
+-- that of its last change, with all that it holds. `reordered` is the revision at which messages of
+-- it were last put into another order. `last_entry` is the last entry about the chat itself.
+-- `paused` is 1 while none of its operations can be claimed.
 CREATE TABLE chats (
     number        INTEGER PRIMARY KEY,
     ordinal       INTEGER NOT NULL,
@@ -189,6 +197,7 @@ CREATE TABLE chats (
     archived_at   TEXT,
     deleted       INTEGER NOT NULL,
     readable_from INTEGER NOT NULL,
+    reordered     INTEGER NOT NULL,
     revision      INTEGER NOT NULL,
     last_entry    INTEGER NOT NULL,
     paused        INTEGER NOT NULL,
@@ -203,16 +212,17 @@ CREATE TABLE aliases (
 ) STRICT, WITHOUT ROWID;
 
 -- One row is one place of a chat: a message and one of its swipes. `first_seen` is the revision
--- at which the message was first seen, `position` orders the visible chain (NULL: hidden),
--- `first_written` is the revision of the first change anchored there, `hash` that of the text the
--- last such change was made of.
+-- at which the message was first seen, `position` orders all messages of the chat, hidden ones
+-- included; `first_written` is the revision of the first change anchored there, `hash` that of the
+-- text the last such change was made of.
 CREATE TABLE places (
     place         INTEGER PRIMARY KEY,
     chat          INTEGER NOT NULL,
     message_id    TEXT NOT NULL,
     swipe         TEXT NOT NULL,
     first_seen    INTEGER NOT NULL,
-    position      INTEGER,
+    position      INTEGER NOT NULL,
+    visible       INTEGER NOT NULL,
     first_written INTEGER NOT NULL,
     hash          TEXT,
     checksum      INTEGER NOT NULL
@@ -220,11 +230,12 @@ CREATE TABLE places (
 
 CREATE UNIQUE INDEX places_by_name ON places (chat, message_id, swipe);
 
--- One row is the position of a place from a revision on.
+-- One row is the position of a place from a revision on, and whether it is visible.
 CREATE TABLE flips (
     place    INTEGER NOT NULL,
     revision INTEGER NOT NULL,
-    position INTEGER,
+    position INTEGER NOT NULL,
+    visible  INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     PRIMARY KEY (place, revision)
 ) STRICT, WITHOUT ROWID;
@@ -314,6 +325,7 @@ CREATE TABLE requests (
     revision    INTEGER NOT NULL,
     status      INTEGER NOT NULL,
     live        INTEGER NOT NULL,
+    superseded  INTEGER NOT NULL,
     body        TEXT NOT NULL,
     checksum    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

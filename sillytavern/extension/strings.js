@@ -87,6 +87,7 @@ export const ENGLISH = {
     byExtension: 'by an extension',
     byRestore: 'restored',
     undone: 'undone',
+    superseded: 'came late: a later message decides',
 
     lastSwipe: 'The last swipe changed',
     lastDelete: 'The last deletion changed',

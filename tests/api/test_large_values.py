@@ -26,7 +26,7 @@ from tests.support.answers import (
 )
 from tests.support.databases import log_of
 from valuetracker.store.rows.entries import LARGEST_SHOWN
-from valuetracker.store.tx.apply_values import LARGE_CHARACTERS, LONGEST_WITHOUT_WHOLE
+from valuetracker.store.tx.leaving_out import LARGE_CHARACTERS, LONGEST_WITHOUT_WHOLE
 
 VALUES = "/instances/sword/data"
 HISTORY = "/instances/sword/history"

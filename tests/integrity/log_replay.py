@@ -11,7 +11,16 @@ import orjson
 
 from tests.integrity.contents import Contents
 from valuetracker.store.log.operators import apply_operator
-from valuetracker.store.rows.entries import EntryRow, LoggedChange
+from valuetracker.store.rows.entries import (
+    DERIVED,
+    DORMANT,
+    IN_ORDER,
+    KEPT,
+    LATE,
+    SUPERSEDED,
+    EntryRow,
+    LoggedChange,
+)
 from valuetracker.store.rows.numbers import first_of, last_of
 from valuetracker.values import canonical
 
@@ -25,8 +34,6 @@ class Replayed:
     # The entry of the last change that took effect, and of the last that was asked for.
     entry: int = 0
     last_change: int = 0
-    # None where compaction has folded the entries that would say so.
-    anchored: int | None = 0
 
     @property
     def chat(self) -> int | None:
@@ -59,13 +66,17 @@ class LogReplay:
         self._highest = 0
         self._adopted = {(row.holder, row.key): row.value for row in contents.adopted}
         self._unchanged = {(row.holder, row.key): row for row in contents.data}
+        # By subject and key, its source changes, those that were taken over included.
+        self.sources: dict[tuple[int, str], list[tuple[EntryRow, LoggedChange]]] = {}
         for entry in sorted(contents.taken, key=lambda entry: entry.entry):
             # An entry that a branch took over has no effect yet, but its keys have rows.
             for record in entry.logged:
+                if record.op in DERIVED:
+                    continue
+                self._note_source(entry, record)
                 keys = self.keys.setdefault(entry.subject, {})
-                before = keys.get(record.key, Replayed())
-                anchored = 1 if before.anchored or entry.place is not None else 0
-                keys[record.key] = Replayed(last_change=entry.entry, anchored=anchored)
+                if not entry.dropped:
+                    keys[record.key] = Replayed(last_change=entry.entry)
         for revision, entries in groupby(contents.entries, lambda entry: entry.revision):
             self._replay_revision(revision, list(entries))
         assert not {holder for holder, _ in self._frames if holder in self._holders}, (
@@ -101,7 +112,7 @@ class LogReplay:
             assert numbers == list(range(len(entries)))
             assert len({(entry.at, entry.actor) for entry in entries}) == 1
         for entry in entries:
-            assert entry.effect in (0, 1)
+            assert entry.effect in (DORMANT, IN_ORDER, SUPERSEDED, LATE)
             assert entry.chat is None or entry.chat in self._chats
             self._replay_entry(entry)
 
@@ -112,12 +123,12 @@ class LogReplay:
         before = Replayed(**vars(keys[""])) if "" in keys else Replayed()
         for record in entry.logged:
             if entry.revision <= self._oldest:
-                assert (record.op, entry.effect, entry.place) == ("base", 1, None)
+                assert (record.op in KEPT, entry.effect, entry.place) == (True, IN_ORDER, None)
             assert not record.key or holder is not None
             self._replay_change(entry, keys, record)
         if entry.place is not None:
             self.written.setdefault(entry.place, entry.revision)
-        if not entry.effect:
+        if entry.effect == DORMANT:
             self._check_frame(entry, keys, len(entry.logged))
             return
         self.touched[subject] = entry.revision
@@ -145,29 +156,29 @@ class LogReplay:
     def _replay_change(
         self, entry: EntryRow, keys: dict[str, Replayed], record: LoggedChange
     ) -> None:
-        state = keys.setdefault(record.key, Replayed(anchored=None if self._folds else 0))
-        if record.key:
+        state = keys.setdefault(record.key, Replayed())
+        self._note_source(entry, record)
+        if record.key or record.op.endswith("_instance"):
             assert self.agree(record.prev_of_key, state.last_change)
         else:
             assert record.prev_of_key == 0
-            assert entry.effect
-            assert entry.place is None
+        assert record.key or (entry.effect, entry.place) == (IN_ORDER, None)
         if record.op == "adopt":
             record.held = self._adopted_value(entry, record.key)
         if record.is_left_out:
             record.held = self._left_out_value(record, state)
         place = self._places[entry.place] if entry.place is not None else None
         state.last_change = entry.entry
-        if not entry.effect:
-            # The place is hidden, so the entry has the operand and no result.
+        if not entry.took_effect:
+            # The place is hidden, or a later one decides: the entry has the operand and no result.
             assert place is not None
             assert place.chat
             assert (record.after, record.ordinal) == (None, 0)
-            state.anchored = 1
             return
-        if place is not None and place.chat:
-            # A key stays anchored: the change comes back if its place is shown again.
-            state.anchored = 1
+        if record.op == "base" and entry.revision > self._oldest:
+            # The instance left its chat: it keeps the value it has.
+            assert (record.after, record.ordinal) == (state.after, state.ordinal)
+            return
         if record.after is None:
             assert record.ordinal == 0 or not record.key
         elif state.after is not None:
@@ -181,11 +192,15 @@ class LogReplay:
     def _left_out_value(self, record: LoggedChange, state: Replayed) -> str:
         """Return a value that the log leaves out, made of the one before."""
         assert state.after is not None
-        assert state.entry == state.last_change, "a dormant change stands in between"
+        assert state.entry == state.last_change, "a change without effect stands in between"
         operand = orjson.loads(record.operand or "")
         value = canonical(apply_operator(record.op, orjson.loads(state.after), operand))
         assert len(value) == record.size
         return value
+
+    def _note_source(self, entry: EntryRow, record: LoggedChange) -> None:
+        if record.key and record.op not in DERIVED and not entry.dropped:
+            self.sources.setdefault((entry.subject, record.key), []).append((entry, record))
 
     def _adopted_value(self, entry: EntryRow, key: str) -> str:
         """Return an adopted value: from its own table once it was replaced."""

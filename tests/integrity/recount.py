@@ -16,8 +16,10 @@ from tests.integrity.contents import Contents, Rows, statements
 from tests.integrity.log_replay import LogReplay
 from valuetracker.store.rows.characters import CharacterRow
 from valuetracker.store.rows.chats import ChatRow
+from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.numbers import last_of
+from valuetracker.store.rows.spaces import follows_order
 
 # Characters, instances and values by id, each in its order.
 State = dict[str, Any]
@@ -46,6 +48,7 @@ def recount_tables(found: dict[str, Rows], from_revision: int = 1) -> State:
     replay = LogReplay(contents)
     _check_subjects(contents, replay)
     _check_keys(contents, replay)
+    _check_standings(contents, replay)
     _check_places(contents, replay)
     state = _state_of(contents)
     replayed = _replayed_state(contents, replay)
@@ -179,21 +182,61 @@ def _check_keys(contents: Contents, replay: LogReplay) -> None:
             assert (row.value, row.ordinal) == (each.after, each.ordinal)
             assert replay.agree(row.entry, each.entry)
             assert replay.agree(row.last_change, each.last_change)
-            assert each.anchored in (None, row.anchored)
     # Compaction has folded every entry of the others.
     for row in rows.values():
         assert row.value is None
         assert 0 < row.last_change <= last_of(contents.head.oldest)
 
 
+def _check_standings(contents: Contents, replay: LogReplay) -> None:
+    """Check where the last change of each key stands, and whether a flip can reach one."""
+    holders = {row.number: row for row in contents.holders}
+    places = {row.place: row for row in contents.places}
+
+    def position(entry: EntryRow, change: LoggedChange) -> int:
+        holder = holders[entry.subject]
+        number = entry.stands if entry.place is None else entry.place
+        if change.op == "base" and change.operand is not None:
+            number = int(change.operand)
+        place = places.get(number or 0)
+        if place is None or holder.chat is None or entry.left_at or place.chat != holder.chat:
+            return 0
+        return place.position if follows_order(holder.space, change.key) else 0
+
+    for row in contents.data:
+        if not row.key or holders[row.holder].deleted:
+            continue
+        sources = replay.sources.get((row.holder, row.key), [])
+        # A stable sort: within a message the order is that of the log.
+        ordered = sorted(sources, key=lambda source: position(*source))
+        furthest = places[row.furthest].position if row.furthest is not None else 0
+        if contents.head.oldest:
+            # Dormant changes were dropped when the log was folded.
+            assert furthest >= max((position(*source) for source in sources), default=0)
+            continue
+        assert furthest == max((position(*source) for source in sources), default=0)
+        flippable = [
+            entry.place is not None and not entry.left_at and places[entry.place].chat != 0
+            for entry, _ in ordered
+        ]
+        always = [
+            index
+            for index, (_, change) in enumerate(ordered)
+            if change.op in BASES and not flippable[index]
+        ]
+        last = always[-1] if always else -1
+        if last < 0 or ordered[last][1].op != "restore":
+            assert row.anchored == int(any(flippable[last + 1 :]))
+
+
 def _check_places(contents: Contents, replay: LogReplay) -> None:
     """Check that places have the position of their last flip, and one of each message is shown."""
     oldest, head = contents.head.oldest, contents.head.revision
-    flips = {row.place: row.position for row in contents.flips}
+    flips = {row.place: (row.position, row.visible) for row in contents.flips}
     branches = {row.number for row in contents.chats if row.parent is not None}
     for place in contents.places:
         if place.chat:
-            assert place.position == flips.get(place.place)
+            assert (place.position, place.visible) == flips.get(place.place)
         if place.chat not in branches:
             # A branch takes its places over from its parent as they are.
             assert place.place in flips or not place.chat
@@ -202,8 +245,10 @@ def _check_places(contents: Contents, replay: LogReplay) -> None:
         assert 0 < place.first_seen <= head
     assert set(flips) <= {place.place for place in contents.places if place.chat}
     assert all(0 < row.revision <= head for row in contents.flips)
-    visible = [row for row in contents.places if row.chat and row.position is not None]
-    assert len({(row.chat, row.position) for row in visible}) == len(visible)
+    placed = {(row.chat, row.message_id, row.position) for row in contents.places if row.chat}
+    assert len({(chat, message) for chat, message, _ in placed}) == len(placed)
+    assert len({(chat, position) for chat, _, position in placed}) == len(placed)
+    visible = [row for row in contents.places if row.chat and row.visible]
     assert len({(row.chat, row.message_id) for row in visible}) == len(visible)
 
 

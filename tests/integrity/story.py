@@ -33,6 +33,7 @@ def write_story(client: httpx.Client, name: str) -> None:
     done(client.delete(f"/instances/{PACK}"))
     operation = {"id": "write", "type": "write", "data": {"of": name}}
     assert Chat(client, "branch").send("POST", "/operations", operation).status_code < 300
+    _write_late(chat, hero, mule)
     _write_what_ends_by_the_clock(client, chat, name)
 
 
@@ -48,6 +49,16 @@ def _write_messages(chat: Chat, hero: Values) -> None:
             chat.reconcile(*(f"m{each}" for each in range(number)))
             hero.set("late", number, message)
             chat.reconcile(*(f"m{each}" for each in range(number + 1)))
+
+
+def _write_late(chat: Chat, hero: Values, mule: Values) -> None:
+    """Write at earlier messages, put messages into another order, and leave a chat."""
+    hero.set("hp", "superseded", "m0")
+    hero.increment("counter", 100, "m0")
+    mule.set("load 1", "an edit")
+    chat.reconcile("m1", "m0", ("m2", "1"), "m4", "m3")
+    Chat(chat.client, "aside").instance(MULE, "character 1")
+    mule.set("load 2", "far away", "m2")
 
 
 def _write_outside_chats(client: httpx.Client) -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tests.model.chat_log import Change, Owner, Place, Point, Source
+from tests.model.chat_log import Change, Event, Owner, Point, Source
 from tests.model.chat_model import ChatModel
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a branch: parent, moment, and the new ids of its instances by the old."""
+    """The origin of a branch: its parent, and the new ids of its instances by the old."""
 
     parent: int
-    moment: int
     revision: int
     ids: dict[str, str]
 
@@ -43,22 +42,6 @@ class BranchModel(ChatModel):
                 return origin.revision
         return None
 
-    # Before the branch was made, its past is that of its parent
-
-    def members_at(self, chat: int, revision: int) -> list[str]:
-        origin = self.origins.get(chat)
-        if origin is None or revision >= origin.revision:
-            return super().members_at(chat, revision)
-        then = self.members_at(origin.parent, min(revision, origin.moment))
-        return [origin.ids[id] for id in then if id in origin.ids]
-
-    def existed(self, id: str, revision: int) -> bool:
-        for origin in self.origins.values():
-            for old, new in origin.ids.items():
-                if new == id and revision < origin.revision:
-                    return self.existed(old, min(revision, origin.moment))
-        return super().existed(id, revision)
-
     # Checkpoints
 
     def checkpoint(self, name: str, label: str, message: str | None = None) -> bool:
@@ -79,26 +62,39 @@ class BranchModel(ChatModel):
         with self.request():
             self.touched = True
             chat = self._chat(name)
-            self.origins[chat] = Origin(point.chat, point.limit - 1, self.revision, ids)
-            self.now.instances |= dict.fromkeys(ids.values(), chat)
+            self.origins[chat] = Origin(point.chat, self.revision, ids)
             self._take_places(point, chat)
+            self._take_events(point, chat, ids)
+            for id in ids.values():
+                self._bind(id, chat)
             owners: dict[Owner, Owner] = {point.chat: chat}
             owners.update(ids)
             self._take_changes(point, owners)
             self._derive_values(chat)
 
     def _take_places(self, point: Point, chat: int) -> None:
-        for place in point.places:
-            own = place._replace(chat=chat)
-            first_registered = point.then.first_registered[point.chat, place.message]
-            self.now.registered.add(own)
-            self.now.first_registered[chat, place.message] = first_registered
-            # The log has no hashes, so a branch takes over the present ones.
-            if place in self.now.hashes:
-                self.now.hashes[own] = self.now.hashes[place]
+        story = point.then.stories[point.chat][: point.end]
+        self.now.stories[chat] = list(story)
+        for place in point.then.registered:
+            if place.chat == point.chat and place.message in story:
+                own = place._replace(chat=chat)
+                self.now.registered.add(own)
+                # The log has no hashes, so a branch takes over the present ones.
+                if place in self.now.hashes:
+                    self.now.hashes[own] = self.now.hashes[place]
         for message, swipe in point.then.chains[point.chat].items():
-            if Place(point.chat, message, swipe) in point.places:
+            if message in story:
                 self.now.chains[chat][message] = swipe
+
+    def _take_events(self, point: Point, chat: int, ids: dict[str, str]) -> None:
+        story = self.now.stories[chat]
+        for event in point.then.events:
+            # In another chat it stood at no message of this one.
+            is_here = event.chat == point.chat
+            stands = event.stands if is_here else None
+            if event.id in ids and (stands is None or stands in story):
+                own = chat if is_here else event.chat
+                self.now.events.append(Event(ids[event.id], event.op, own, stands))
 
     def _take_changes(self, point: Point, owners: dict[Owner, Owner]) -> None:
         taken = [
@@ -107,37 +103,47 @@ class BranchModel(ChatModel):
             if change.row.owner in owners and self.belongs(point, change)
         ]
         # A change that a restore has pinned is copied, too, but counts only in that restore.
-        pinned = {each.number for change in taken for each in change.sources if each.pinned}
+        named = [each for change in taken for each in change.sources or ()]
+        pinned = {each.number for each in named if each.pinned}
         pinned -= {change.number for change in taken}
         copies: dict[int, int] = {}
         for number in sorted({change.number for change in taken} | pinned):
             copies[number] = len(self.log)
-            self._take(point, self.log[number], owners, copies)
-            if number in pinned:
-                self.now.dropped.add(copies[number])
+            self._take(point, self.log[number], owners, copies, number in pinned)
 
     def _take(
-        self, point: Point, change: Change, owners: dict[Owner, Owner], copies: dict[int, int]
+        self,
+        point: Point,
+        change: Change,
+        owners: dict[Owner, Owner],
+        copies: dict[int, int],
+        named_only: bool,
     ) -> None:
-        place = change.place
+        chat = owners[point.chat]
+        assert isinstance(chat, int)
+        place, stands = change.place, change.stands
+        follows = change.number not in point.then.freed and not named_only
         if place is not None and place.chat is not None:
-            is_own = place in point.places and change.number not in point.then.freed
-            chat = owners[point.chat]
-            assert isinstance(chat, int)
-            place = place._replace(chat=chat) if is_own else None
-        copy = replace(
-            change,
-            number=len(self.log),
-            row=change.row._replace(owner=owners[change.row.owner]),
-            place=place,
-            sources=tuple(
-                Source(copies[each.number], each.pinned)
-                for each in change.sources
-                if each.number in copies
-            ),
-            taken=True,
+            place = place._replace(chat=chat) if follows and place.chat == point.chat else None
+        if stands is not None:
+            stands = (chat, stands[1]) if follows and stands[0] == point.chat else None
+        sources = change.sources
+        if sources is not None:
+            sources = tuple(
+                Source(copies[number], pinned) for number, pinned in sources if number in copies
+            )
+        self.log.append(
+            replace(
+                change,
+                number=len(self.log),
+                row=change.row._replace(owner=owners[change.row.owner]),
+                place=place,
+                stands=stands,
+                sources=sources,
+                taken=True,
+                named_only=named_only,
+            )
         )
-        self.log.append(copy)
         self.now.length += 1
 
     def _derive_values(self, chat: int) -> None:

@@ -29,7 +29,7 @@ from tests.model.chat_reading import (
     request_of,
 )
 from tests.model.values_model import assert_conflict
-from tests.support.answers import MERGE_PATCH, refused
+from tests.support.answers import JSON_PATCH, MERGE_PATCH, refused
 
 INSTANCES = st.sampled_from(IDS)
 # The holder that is written to; half of the time the chat itself.
@@ -61,7 +61,9 @@ BATCHES = st.lists(st.tuples(TARGETS, KEYS, OPERATIONS, ANCHORS), min_size=1, ma
 CHAINS = st.lists(PLACES, unique_by=lambda place: place[0], max_size=4)
 TEXTS = st.sampled_from(["hash 1", "hash 1", "hash 2"])
 HASHES = st.dictionaries(st.sampled_from(MESSAGES), TEXTS)
-KINDS = st.sampled_from(["set", "set", "merge", "override", "delete", "remove", "clear", "patch"])
+KINDS = st.sampled_from(
+    ["set", "set", "merge", "override", "delete", "remove", "clear", "patch", "insert"]
+)
 MESSAGE = "Instance data {} successfully"
 
 
@@ -159,8 +161,8 @@ class ChatComparison(ChatReading):
         method, end, body, steps = request_of(kind, values, keys, value)
         path = f"{path_of(name)}/data" if id is None else f"/instances/{id}/data"
         headers = {"x_chat_id": quote(name, safe="")} if said and id is not None else {}
-        if kind == "patch":
-            headers["content_type"] = MERGE_PATCH
+        if kind in ("patch", "insert"):
+            headers["content_type"] = MERGE_PATCH if kind == "patch" else JSON_PATCH
         chat = name if said or id is None else None
         answer = self.write(method, path + end, body, anchor, **headers)
         now = self.model.now
@@ -171,7 +173,11 @@ class ChatComparison(ChatReading):
         if id is not None and id not in now.instances:
             return self.missing(answer, "instance_not_found", "data_key_not_found")
         steps = [replace(step, chat=chat, instance=id, anchor=anchor) for step in steps]
-        results = self.model.write(*steps)
+        try:
+            results = self.model.write(*steps)
+        except Conflict:
+            assert refused(answer)[:2] == (409, "patch_failed")
+            return None
         if kind == "delete" and not self.model.touched:
             return self.missing(answer, "data_key_not_found")
         self.agree(answer)
@@ -186,7 +192,9 @@ class ChatComparison(ChatReading):
         self, found: Any, kind: str, results: list[Any], name: str | None, id: str | None
     ) -> None:
         now = self.model.now
-        if kind == "patch":
+        if kind not in ("patch", "insert"):
+            self.compare_conflicts(found.pop("conflicts", []), self.model.conflicts)
+        if kind in ("patch", "insert"):
             owner = id if id is not None else now.names.get(name or "", -1)
             assert found == data_of(now.values, owner)
         elif kind == "remove":
@@ -196,8 +204,8 @@ class ChatComparison(ChatReading):
             done = MESSAGE.format("merged" if kind == "merge" else "overridden")
             assert found == {"success": True, "message": done}
         elif kind == "set":
-            # A dormant change sets no value that could be compared.
-            assert self.model.dormant or not differ(found["value"], results[0]["value"])
+            assert found.keys() - {"success", "key"} == results[0].keys() - {"superseded"}
+            assert not differ(found.get("value"), results[0].get("value"))
         else:
             assert found == {"success": True}
 
@@ -234,7 +242,11 @@ class ChatComparison(ChatReading):
         except Conflict as conflict:
             assert_conflict(answer, conflict.index, steps[conflict.index].op)
             return
-        self.agree(answer, {"revision": self.model.revision, "results": results})
+        self.agree(answer)
+        found = answer.json()
+        self.compare_conflicts(found.pop("conflicts", []), self.model.conflicts)
+        wanted = {"revision": self.model.revision, "results": results}
+        assert not differ(found, wanted), (answer.text, wanted)
 
     @rule(number=NUMBERS, id=TARGETS, key=KEYS, operation=OPERATIONS, place=PLACES)
     def write_at_message(
@@ -294,6 +306,17 @@ class ChatComparison(ChatReading):
         chain = self.chain_of(number)
         if chain:
             self.reconcile(number, list(chain.items())[:-count], dict.fromkeys(chain, text))
+
+    @rule(number=NUMBERS, hidden=st.sets(st.sampled_from(MESSAGES), min_size=1))
+    def hide_and_show(self, number: int, hidden: set[str]) -> None:
+        """Hide messages and show the same chain again: the values are the same."""
+        chain = self.chain_of(number)
+        before = self.model.now.values
+        self.reconcile(number, [each for each in chain.items() if each[0] not in hidden], {})
+        self.reconcile(number, list(chain.items()), {})
+        after = self.model.now.values
+        assert before.keys() == after.keys()
+        assert not any(differ(before[row], after[row]) for row in before)
 
     def chain_of(self, number: int) -> dict[str, str]:
         now = self.model.now

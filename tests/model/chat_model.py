@@ -8,14 +8,17 @@ sessions, one character, and chats that are never archived.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tests.model.chat_log import (
+    BASES,
     Change,
     ChatLog,
     Conflict,
     Counts,
+    Event,
     Missing,
     Owner,
     Place,
@@ -23,9 +26,11 @@ from tests.model.chat_log import (
     Report,
     Row,
     Source,
+    State,
     Step,
     Values,
     differ,
+    follows_story,
 )
 from tests.model.values_model import merged
 
@@ -73,6 +78,7 @@ class ChatModel(ChatLog):
             chat = self.now.names[name] = len(self.now.titles)
             self.now.titles[chat] = name
             self.now.chains[chat] = {}
+            self.now.stories[chat] = []
         return self.now.names[name]
 
     def _apply(self, step: Step) -> dict[str, Any]:
@@ -89,32 +95,44 @@ class ChatModel(ChatLog):
             return {"new": True}
         if step.op in ("clear", "override"):
             kept = step.operand if step.op == "override" else {}
-            rows = [each for each in self._removable(step.space, owner) if each.key not in kept]
-            count = sum(self._remove(each, place) for each in rows)
+            rows = [
+                each
+                for each in self._rows_of(step.space, owner)
+                if each.key not in kept and self._is_removable(each, place)
+            ]
+            results = [self._remove(each, place) for each in rows]
             for key, value in kept.items():
                 self._record(Row(step.space, owner, key), "set", value, place)
-            return {"removedCount": count}
+            answer: dict[str, Any] = {"removedCount": sum(each["removed"] for each in results)}
+            if any("superseded" in each for each in results):
+                answer["superseded"] = True
+            return answer
         if step.op == "remove" or (step.op == "merge_patch" and step.operand is None):
-            return {"removed": self._remove(row, place)}
+            return self._remove(row, place)
+        if step.op == "insert" and not isinstance(self.value_where(row, place), dict):
+            # Also at a hidden place: a JSON Patch has to fit the values where it stands.
+            raise TypeError
         if step.op == "merge_patch":
-            current = self.now.values.get(row, {})
-            if isinstance(step.operand, dict) and isinstance(current, dict):
+            current = self.value_where(row, place)
+            if isinstance(step.operand, dict) and (current is ... or isinstance(current, dict)):
                 return self._record(row, "merge", step.operand, place)
             return self._record(row, "set", merged(None, step.operand), place)
         return self._record(row, step.op, step.operand, place)
 
-    def _removable(self, space: str, owner: Owner) -> list[Row]:
-        """Return the rows that a removal is logged for: with a value or a dormant change."""
-        dormant = [change.row for change in self.log if self._is_dormant(change)]
-        rows = dict.fromkeys([*self.now.values, *dormant])
+    def _rows_of(self, space: str, owner: Owner) -> list[Row]:
+        rows = dict.fromkeys(each.row for each in self.log if not each.named_only)
         return [row for row in rows if (row.space, row.owner) == (space, owner)]
 
-    def _remove(self, row: Row, place: Place | None = None) -> bool:
-        """Remove a value; return False if there was none or it is still there."""
-        had = row in self.now.values
-        if row in self._removable(row.space, row.owner):
-            self._record(row, "remove", None, place)
-        return had and row not in self.now.values
+    def _is_removable(self, row: Row, place: Place | None = None) -> bool:
+        """True if a removal is logged: it has a value, now or there, or a flip can reach it."""
+        if row in self.now.values or self.can_be_reached(row):
+            return True
+        return self.value_where(row, place) is not ...
+
+    def _remove(self, row: Row, place: Place | None = None) -> dict[str, Any]:
+        if self._is_removable(row, place):
+            return self._record(row, "remove", None, place)
+        return {"removed": False}
 
     # The chain
 
@@ -126,15 +144,41 @@ class ChatModel(ChatLog):
         if place is None or place.chat is None or place in self.now.registered:
             return
         self.now.registered.add(place)
-        self.now.first_registered.setdefault((place.chat, place.message), self.revision)
-        self.now.chains[place.chat][place.message] = place.swipe
+        self._show(place.chat, self.now.chains[place.chat] | {place.message: place.swipe})
+
+    def _show(self, chat: int, chain: dict[str, str]) -> None:
+        """Order the visible messages; each hidden one stays behind the one it followed."""
+        followers: dict[str | None, list[str]] = {None: []} | {each: [] for each in chain}
+        leader = None
+        for message in self.now.stories[chat]:
+            if message in chain:
+                leader = message
+            else:
+                followers[leader].append(message)
+        story = list(followers[None])
+        for message in chain:
+            story += [message, *followers[message]]
+        self.now.chains[chat] = dict(chain)
+        self.now.stories[chat] = story
+
+    def _moved(self, chat: int, before: list[str]) -> set[str]:
+        """Return the messages that stand elsewhere among those there were before."""
+        now = [message for message in self.now.stories[chat] if message in before]
+        same = [one == other for one, other in zip(before, now, strict=True)]
+        return set(now[same.index(False) :]) if False in same else set()
 
     def _settle(self, before: set[int]) -> Report:
         """Flip the changes that the chain now shows or hides, and recompute their rows."""
         now = self._live_numbers()
         self.now.clock += 1
         report = Report(len(before - now), len(now - before), [], [], [])
-        for row in dict.fromkeys(self.log[number].row for number in sorted(before ^ now)):
+        rows = [self.log[number].row for number in sorted(before ^ now)]
+        for chat, story in self.past[-1].stories.items():
+            moved = self._moved(chat, story)
+            rows += [change.row for change in self.log if self._stands_at(change, chat, moved)]
+        # The values of a deleted instance were removed with it.
+        present = [row for row in rows if row.owner in [*self.now.titles, *self.now.instances]]
+        for row in dict.fromkeys(present):
             old = self.now.values.get(row, ...)
             new, conflicts = self.recompute(row)
             self._put(row, new)
@@ -143,6 +187,12 @@ class ChatModel(ChatLog):
                 self.now.reworked[row] = self.revision
                 report.changed.append((row, old, new))
         return report
+
+    def _stands_at(self, change: Change, chat: int, messages: set[str]) -> bool:
+        """True if a row follows the story of a chat, and this change stands at such a message."""
+        is_here = self.home(change.row.owner) == chat and not change.named_only
+        at = self.standing(change, chat) if is_here and follows_story(change.row) else -1
+        return at >= 0 and self.now.stories[chat][at] in messages
 
     def reconcile(
         self,
@@ -158,9 +208,8 @@ class ChatModel(ChatLog):
         with self.request():
             before = self._live_numbers()
             old = self.now.chains[chat]
-            self.now.chains[chat] = dict(chain)
-            for message, swipe in chain.items():
-                self._register_place(Place(chat, message, swipe))
+            self._show(chat, chain)
+            self.now.registered |= {Place(chat, *each) for each in chain.items()}
             report = self._settle(before)
             self.touched = not dry_run and list(old.items()) != list(chain.items())
         for message, text in hashes.items():
@@ -194,13 +243,38 @@ class ChatModel(ChatLog):
             new = None if old is ... else old
             if "chat" in chat:
                 new = None if name is None else self._chat(name)
-            if old is not ... and old != new:
-                own = [change for change in self.log if change.row.owner == id]
-                dormant = {change.number for change in own if self._is_dormant(change)}
-                self.now.dropped |= dormant
-                self.now.freed |= {change.number for change in own} - self.now.dropped
-            self.now.instances[id] = new
+            self._bind(id, new)
             self.touched = old is ... or old != new
+
+    def _bind(self, id: str, chat: int | None) -> None:
+        """Make an instance, or move it to another chat: it keeps the values it has."""
+        old = self.now.instances.get(id, ...)
+        if old == chat:
+            return
+        if old is not ... or self.now.deleted.get(id, chat) != chat:
+            self._leave(id)
+        self.now.instances[id] = chat
+        self._note(id, "create" if old is ... else "bind", chat)
+
+    def _leave(self, id: str) -> None:
+        """Make the live changes of an instance unanchored, as bases, and drop the dormant ones."""
+        former = self.now.instances.get(id, self.now.deleted.get(id))
+        own = [change for change in self.log if change.row.owner == id]
+        rows = dict.fromkeys(each.row for each in own if self.standing(each, former) >= 0)
+        self.now.dropped |= {change.number for change in own if self._is_dormant(change)}
+        self.now.freed |= {change.number for change in own} - self.now.dropped
+        for row in rows:
+            value = self.now.values.get(row, ...)
+            op = "remove" if value is ... else "set"
+            kept = Change(len(self.log), self.revision, row, op, value, kept=True)
+            self.log.append(kept)
+            self.now.length += 1
+
+    def _note(self, id: str, op: str, chat: int | None) -> None:
+        last = None
+        if chat is not None and op != "bind" and self.now.chains[chat]:
+            last = list(self.now.chains[chat])[-1]
+        self.now.events.append(Event(id, op, chat, last))
 
     def delete_instance(self, id: str) -> None:
         if id not in self.now.instances:
@@ -210,17 +284,12 @@ class ChatModel(ChatLog):
 
     def _delete(self, id: str) -> int:
         """Delete an instance; return how many values it had."""
-        # Also remove keys that were removed at a place: when that place is hidden, they must
-        # not be back.
-        anchored = [
-            each.row for each in self.log if each.place is not None and each.place.chat is not None
-        ]
-        rows = dict.fromkeys([*self._removable("data", id), *anchored])
         count = 0
-        for row in [row for row in rows if row[:2] == ("data", id)]:
+        for row in self._rows_of("data", id):
             count += row in self.now.values
-            self._record(row, "remove")
-        del self.now.instances[id]
+            self._remove(row)
+        chat = self.now.deleted[id] = self.now.instances.pop(id)
+        self._note(id, "delete", chat)
         self.touched = True
         return count
 
@@ -232,54 +301,66 @@ class ChatModel(ChatLog):
         chat = self.now.names.get(name, -1)
         if chat not in then.titles:
             raise Missing
-        own = frozenset(place for place in then.registered if place.chat == chat)
+        story, chain = then.stories[chat], list(then.chains[chat])
         if message is None:
-            return Point(chat, then, None, then.revision + 1, own)
-        chain = list(then.chains[chat])
+            return Point(chat, then, None, len(story))
         if message not in chain:
             raise Missing
-        end = chain.index(message) + 1
-        first = {each: then.first_registered[chat, each] for _, each, _ in own}
-        later = [first[each] for each in chain[end:] if first[each] >= first[message]]
-        limit = min(later, default=then.revision + 1)
-
-        def is_before(place: Place) -> bool:
-            if place.message in chain:
-                return place.message in chain[:end]
-            return first[place.message] < limit
-
-        return Point(chat, then, message, limit, frozenset(filter(is_before, own)))
+        following = chain[chain.index(message) + 1 :]
+        end = story.index(following[0]) if following else len(story)
+        return Point(chat, then, message, end)
 
     def belongs(self, point: Point, change: Change) -> bool:
-        """True if a change was made up to a point, live or dormant there."""
-        then, place = point.then, change.place
-        if change.number >= then.length or change.number in then.dropped:
+        """True if a change stands before the end of a point, live or dormant there."""
+        then = point.then
+        if change.number >= then.length or change.number in then.dropped or change.named_only:
             return False
-        if place is None or place.chat is None or change.number in then.freed:
-            return change.revision < point.limit
-        return place in point.places
+        return self.standing(change, point.chat, then) < point.end
 
     def counts_at(self, point: Point) -> Counts:
         return lambda each: self.belongs(point, each) and self.is_live(each, point.then)
 
-    def members_at(self, chat: int, revision: int) -> list[str]:
-        return self.past[revision].members(chat)
-
-    def existed(self, id: str, revision: int) -> bool:
-        return id in self.past[revision].instances
-
     def members(self, point: Point) -> list[str]:
-        """Return the instances of a chat at a point, just before the next message."""
-        return self.members_at(point.chat, point.limit - 1)
+        """Return the instances of a chat at a point."""
+        then = point.then
+        if point.message is None:
+            return then.members(point.chat)
+        story = then.stories[point.chat]
+        found = []
+        for id in dict.fromkeys(event.id for event in then.events):
+            events = [event for event in then.events if event.id == id]
+            if events[-1].chat != point.chat:
+                continue
+            elsewhere = [n for n, event in enumerate(events) if event.chat != point.chat]
+            events = events[max(elsewhere, default=-1) + 1 :]
+            placed = [
+                (-1 if event.stands is None else story.index(event.stands), number, event.op)
+                for number, event in enumerate(events)
+            ]
+            before = [each for each in sorted(placed) if each[0] < point.end]
+            if before[-1][2] != "delete" if before else self._has_live_change(id, point):
+                found.append(id)
+        return found
+
+    def _has_live_change(self, id: str, point: Point) -> bool:
+        counts = self.counts_at(point)
+        return any(
+            counts(change) and self.standing(change, point.chat, point.then) >= 0
+            for change in self.log
+            if change.row.owner == id
+        )
 
     def values_at(self, point: Point) -> Values:
         values: Values = {}
         owners = [point.chat, *self.members(point)]
         for row in dict.fromkeys(change.row for change in self.log if change.row.owner in owners):
-            value, _ = self.replay(self.sources_of(row, self.counts_at(point)))
+            value, _ = self.replay(self._sources_at(row, point))
             if value is not ...:
                 values[row] = value
         return values
+
+    def _sources_at(self, row: Row, point: Point) -> tuple[Source, ...]:
+        return self.sources_of(row, self.counts_at(point), point.chat, point.then)
 
     def as_of(self, name: str, message: str) -> tuple[list[str], Values]:
         """Return the instances of a chat and all its values as of a message."""
@@ -296,9 +377,12 @@ class ChatModel(ChatLog):
             return change.number < then.length and self.is_live(change, then)
 
         with self.request():
-            stays = self.now.instances.get(id, then.instances[id]) != then.instances[id]
-            self._bring_back(id, then.instances[id])
-            changed = self._restore_rows(id, revision, counts)
+            chat = then.instances[id]
+            stays = self.now.instances.get(id, chat) != chat
+            self._bring_back(id, chat)
+            changed = self._restore_rows(
+                id, then, lambda row: self.sources_of(row, counts, chat, then), lambda each: True
+            )
         return changed, int(stays)
 
     def restore_key(self, owner: Owner, key: str, revision: int) -> int:
@@ -311,27 +395,42 @@ class ChatModel(ChatLog):
         def counts(change: Change) -> bool:
             return existed and change.number < then.length and self.is_live(change, then)
 
+        chat = then.instances.get(owner) if isinstance(owner, str) else owner
+
+        def made(row: Row) -> tuple[Source, ...]:
+            return self.sources_of(row, counts, chat, then) if existed else ()
+
         with self.request():
-            return self._restore_rows(owner, revision, counts, key)
+            return self._restore_rows(owner, then, made, lambda each: True, key)
 
     def restore_chat(self, name: str, revision: int) -> tuple[int, int]:
         return self.restore(self.point(name, revision))
 
     def restore(self, point: Point) -> tuple[int, int]:
         """Restore a chat to a point; its chain stays as it is."""
-        chat, moment, counts = point.chat, point.limit - 1, self.counts_at(point)
+        chat, then = point.chat, point.then
         members = self.members(point)
         warnings = 0
+
+        def restore_rows(owner: Owner) -> int:
+            return self._restore_rows(
+                owner,
+                then,
+                lambda row: self._sources_at(row, point),
+                lambda each: point.message is None or self.belongs(point, each),
+            )
+
         with self.request():
-            changed = self._restore_rows(chat, moment, counts)
+            changed = restore_rows(chat)
             for id in dict.fromkeys([*members, *self.now.members(chat)]):
                 if self.now.instances.get(id, chat) != chat:
                     # The instance belongs to another chat now, so this chat must not change it.
                     warnings += 1
                 elif id in members:
                     self._bring_back(id, chat)
-                    changed += self._restore_rows(id, moment, counts)
-                elif self.existed(id, moment):
+                    changed += restore_rows(id)
+                elif then.instances.get(id, chat) != chat:
+                    # It came from elsewhere later.
                     warnings += 1
                 else:
                     changed += self._delete(id)
@@ -339,26 +438,50 @@ class ChatModel(ChatLog):
 
     def _bring_back(self, id: str, chat: int | None) -> None:
         if id not in self.now.instances:
-            self.now.instances[id] = chat
+            self._bind(id, chat)
             self.touched = True
 
     def _restore_rows(
-        self, owner: Owner, moment: int, counts: Counts, key: str | None = None
+        self,
+        owner: Owner,
+        then: State,
+        sources_of: Callable[[Row], tuple[Source, ...]],
+        belongs: Counts,
+        key: str | None = None,
     ) -> int:
-        """Restore rows that were written or flipped since, or differ; return how many differ."""
+        """Restore rows that changed since, or differ; return how many differ."""
         self.now.clock += 1
-        chat = self.now.instances[owner] if isinstance(owner, str) else owner
         changed = 0
-        rows = dict.fromkeys(change.row for change in self.log if change.row.owner == owner)
-        for row in [Row("data", owner, key)] if key is not None else rows:
-            made = self.sources_of(row, counts)
-            differs = differ(self.now.values.get(row, ...), self.replay(made)[0])
-            revisions = [change.revision for change in self.log if change.row == row]
-            if differs or max([*revisions, self.now.reworked.get(row, 0)]) > moment:
-                sources = tuple(Source(n, pin or self._is_elsewhere(n, chat)) for n, pin in made)
-                self._record(row, "restore", sources=sources)
+        rows = [change.row for change in self.log[: self.now.length] if change.row.owner == owner]
+        for row in dict.fromkeys(rows) if key is None else [Row("data", owner, key)]:
+            made = sources_of(row)
+            value = self.replay(made)[0]
+            differs = differ(self.now.values.get(row, ...), value)
+            since = [
+                change
+                for change in self.of_row(row)
+                if change.number >= then.length or not belongs(change)
+            ]
+            if differs or since or self.now.reworked.get(row, 0) > then.revision:
+                self._restore_row(row, value, made)
             changed += differs
         return changed
+
+    def _restore_row(self, row: Row, value: Any, made: tuple[Source, ...]) -> None:
+        """Set a row to its old value, and name the changes that made it."""
+        chat = self.home(row.owner)
+        sources = [Source(n, pin or self._is_elsewhere(n, chat)) for n, pin in made]
+        bases = [
+            index
+            for index, each in enumerate(sources)
+            if self.log[each.number].op in BASES
+            and (each.pinned or not self.is_flippable(self.log[each.number]))
+        ]
+        named = tuple(sources[bases[-1] :] if bases else sources)
+        now = self.named_by(named, self.is_live, chat, self.now)
+        # If messages were moved since, the same changes make another value.
+        follows = not differ(self.replay(tuple(now))[0], value)
+        self._record(row, "restore", value, sources=named if follows else None)
 
     def _is_elsewhere(self, number: int, chat: int | None) -> bool:
         """True if a change cannot follow this story: its place is hidden, or in another chat."""

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.model.chat_branches import BranchModel
 from tests.model.chat_log import (
+    Change,
     Missing,
     Owner,
     Report,
@@ -67,6 +68,9 @@ def request_of(kind: str, values: dict[str, Any], keys: list[str], value: Any) -
         return "PUT", "/override", values, [Step("override", operand=values)]
     if kind == "merge":
         return "PUT", "/merge", values, [Step("set", *each) for each in values.items()]
+    if kind == "insert":
+        body = [{"op": "add", "path": f"/{keys[0]}/x", "value": value}]
+        return "PATCH", "", body, [Step("insert", keys[0], ("x", value))]
     return "PATCH", "", values, [Step("merge_patch", *each) for each in values.items()]
 
 
@@ -143,6 +147,8 @@ class ChatReading(RuleBasedStateMachine):
             again = self.client.request(method, path, **given)
             assert again.headers["idempotency-replayed"] == "true"
             assert (again.status_code, again.content) == (answer.status_code, answer.content)
+            for name in ("x-live", "x-superseded"):
+                assert again.headers.get(name) == answer.headers.get(name)
         return answer
 
     def agree(self, answer: httpx.Response, body: Any = None, status: int = 200) -> None:
@@ -150,6 +156,8 @@ class ChatReading(RuleBasedStateMachine):
         assert answer.status_code == status, answer.text
         assert int(answer.headers["x-revision"]) == self.model.revision
         assert answer.headers.get("x-live") == ("false" if self.model.dormant else None)
+        superseded = "true" if self.model.superseded else None
+        assert answer.headers.get("x-superseded") == superseded
         if body is not None:
             assert not differ(answer.json(), body), (answer.text, body)
 
@@ -300,7 +308,7 @@ class ChatReading(RuleBasedStateMachine):
         wanted = [
             (each.revision, each.row.key, self.model.is_live(each))
             for each in self.model.log
-            if each.row[:2] == ("data", owner) and not each.taken
+            if each.row[:2] == ("data", owner) and not each.taken and not each.kept
         ]
         assert sorted(found) == sorted(wanted), (owner, set(found) ^ set(wanted))
         branched = self.model.branched_at(owner)
@@ -318,17 +326,24 @@ class ChatReading(RuleBasedStateMachine):
             for row, before, after in report.changed
             if row.space == "data"
         ]
-        conflicts = [
-            {"instanceId": instance_of(each.row), "key": each.row.key, "op": each.op}
-            | {"revision": each.revision}
-            for each in report.conflicts
-        ]
         own = [each for each in found["changed"] if each.get("space", "data") == "data"]
         assert in_any_order(own) == in_any_order(changed)
-        assert in_any_order(found["conflicts"], "reason") == in_any_order(conflicts)
+        self.compare_conflicts(found["conflicts"], report.conflicts)
         assert found["revision"] == self.model.revision
         assert (found["dormant"], found["revived"]) == (report.dormant, report.revived)
         assert sorted(found["stale"]) == sorted(report.stale)
+
+    def compare_conflicts(self, found: list[dict[str, Any]], conflicts: list[Change]) -> None:
+        wanted = [
+            {"instanceId": instance_of(each.row), "key": each.row.key, "op": shown_op(each)}
+            | {"revision": each.revision}
+            for each in conflicts
+        ]
+        assert in_any_order(found, "reason") == in_any_order(wanted)
+
+
+def shown_op(change: Change) -> str:
+    return "patch" if change.op == "insert" else change.op
 
 
 def instance_of(row: Row) -> str | None:

@@ -168,7 +168,7 @@ def test_a_new_swipe_of_a_hidden_message_shows_it_again_at_the_end(model: ChatMo
     write(model, "set", "c", 3, "m1/1")
 
     assert list(model.now.chains[0].items()) == [("m2", "0"), ("m1", "1")]
-    assert model.now.first_registered[0, "m1"] == 1
+    assert model.now.stories[0] == ["m2", "m1"]
     assert values(model) == {"b": 2, "c": 3}
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.support.answers import character, instance, refused, same
-from valuetracker.store.tx import apply_values
+from valuetracker.store.tx import leaving_out
 
 
 def merged(current: Any, patch: Any) -> Any:
@@ -264,6 +264,6 @@ def assert_conflict(answer: httpx.Response, index: int, op: str) -> None:
 
 def leave_values_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the log leave out small values, too, and hold each again soon."""
-    monkeypatch.setattr(apply_values, "LARGE_CHARACTERS", 0)
-    monkeypatch.setattr(apply_values, "OPERAND_SHARE", 0)
-    monkeypatch.setattr(apply_values, "LONGEST_WITHOUT_WHOLE", 3)
+    monkeypatch.setattr(leaving_out, "LARGE_CHARACTERS", 0)
+    monkeypatch.setattr(leaving_out, "OPERAND_SHARE", 0)
+    monkeypatch.setattr(leaving_out, "LONGEST_WITHOUT_WHOLE", 3)

@@ -34,12 +34,14 @@ ROWS: list[Any] = [
     Head(9, 8, 7, 6, 5, 4, 3, 2, identity="0123456789abcdef"),
     CharacterRow(1, 11, "Seraphina.png", "Seraphina", AT, AT, 0, 7, 8),
     HolderRow(2, 12, "instance", "run", "Seraphina.png", 4, "Run", "older", AT, AT, 0, 3, 5),
-    DataRow(2, "hp", "50", 13, 7 << 24, 8 << 24, 1),
-    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 7, 8, 1),
-    PlaceRow(5, 4, "m1", "0", 6, 2, 7, "hash"),
-    FlipRow(5, 7, 2),
+    DataRow(2, "hp", "50", 13, 7 << 24, 8 << 24, 1, 5),
+    ChatRow(4, 14, "chat", 3, "branch", AT, AT, AT, 0, 3, 6, 7, 8, 1),
+    PlaceRow(5, 4, "m1", "0", 6, 2, 1, 7, "hash"),
+    FlipRow(5, 7, 2, 1),
     AliasRow("old chat", 4),
-    EntryRow(7 << 24, 2, 1767225600000, "user", 4, 5, 1, 0, 0, 1 << 24, "hp\x1f\x1f1\x1f13\x1f50"),
+    EntryRow(
+        7 << 24, 2, 1767225600000, "user", 4, 5, 6, 1, 0, 0, 1 << 24, "hp\x1f\x1f1\x1f13\x1f50"
+    ),
     KeyframeRow(2, 7 << 24, "hp\x1f0"),
     AdoptedRow(2, "hp", "50"),
     MemberRow(1, 2),
@@ -52,9 +54,9 @@ BARE: list[Any] = [
     HolderRow(2, 12, "chat", "4", None, None, None, None, AT, AT),
     DataRow(2, "hp", None, 0, 7 << 24, 8 << 24, 1),
     ChatRow(4, 14, "chat", None, None, AT, AT),
-    PlaceRow(5, 4, "m1", "0", 6, None),
-    FlipRow(5, 7, None),
-    EntryRow(7 << 24, 2, 1767225600000, None, None, None, 1, 0, 0, 0, ""),
+    PlaceRow(5, 4, "m1", "0", 6, 2, 0),
+    FlipRow(5, 7, 2, 0),
+    EntryRow(7 << 24, 2, 1767225600000, None, None, None, None, 1, 0, 0, 0, ""),
 ]
 # Fields that are no columns: the names shown with an entry are in other rows, under their
 # checksums, and a part of a checksum is computed with the row.

@@ -52,8 +52,8 @@ async def run_batch(call: Call) -> Written:
       as in `/top`, and the key must exist → `{}`
     - `clear`, without a key → `{removedCount}`
 
-    A result `{}` is `{value}` with `Prefer: return=representation`, and where the change is
-    dormant: then it is the value that the key still has.
+    A result `{}` is `{value}` with `Prefer: return=representation`, and where the change is dormant
+    or late: then it is what the key reads now, left out if the key is absent.
 
     If one operation is refused, nothing changes, and `details.index` names the operation.
     """

@@ -37,7 +37,7 @@ from valuetracker.http.endpoint import (
     Field,
 )
 from valuetracker.http.kinds import KEY, KEYS, VALUE, check_key_count
-from valuetracker.records import Removed, Restored, Success, SuccessMessage, Values, ValueSet
+from valuetracker.records import Changed, ChangedMessage, Removed, Restored, Values, ValueSet
 from valuetracker.runtime.extension import Read
 from valuetracker.store import data, restore
 from valuetracker.store.log.json_patch import PATCH_OPERATIONS
@@ -207,7 +207,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data/{key}",
         remove_value,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InvalidKey, DataKeyNotFound, RevisionConflict),
         quick=True,
     ),
@@ -215,7 +215,7 @@ ENDPOINTS = [
         ("DELETE",),
         "/instances/{instance}/data",
         clear_values,
-        returns=Success,
+        returns=Changed,
         raises=(InvalidId, InstanceNotFound, RevisionConflict),
         quick=True,
     ),
@@ -223,7 +223,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/override",
         override_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("All keys, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,
@@ -232,7 +232,7 @@ ENDPOINTS = [
         ("PUT",),
         "/instances/{instance}/data/merge",
         merge_values,
-        returns=SuccessMessage,
+        returns=ChangedMessage,
         body=AnyKeys("The keys to set, with their values."),
         raises=(*VALUE_REFUSALS, TooManyKeys),
         quick=True,
@@ -241,7 +241,7 @@ ENDPOINTS = [
         ("PATCH",),
         "/instances/{instance}/data",
         patch_values,
-        returns=Success | Values,
+        returns=Changed | Values,
         body=AnyDocument("A merge patch or a JSON Patch.", PATCHES),
         raises=(*VALUE_REFUSALS, TooManyKeys, InvalidPatch, PatchFailed, PatchTestFailed),
         quick=True,

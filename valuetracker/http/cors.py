@@ -12,7 +12,7 @@ from valuetracker.http.request_parsing import CLIENT_HEADERS
 
 ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS = b", ".join(sorted(CLIENT_HEADERS))
-EXPOSED_HEADERS = b"etag, idempotency-replayed, x-live, x-revision"
+EXPOSED_HEADERS = b"etag, idempotency-replayed, x-live, x-revision, x-superseded"
 PREFLIGHT_SECONDS = b"600"
 
 

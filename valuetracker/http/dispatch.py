@@ -210,6 +210,8 @@ class Dispatcher:
                 extra.append((b"idempotency-replayed", b"true"))
             if not result.live:
                 extra.append((b"x-live", b"false"))
+            if result.superseded:
+                extra.append((b"x-superseded", b"true"))
             return json_reply(result.status, result.body, extra)
         if isinstance(result, Document):
             common = document_headers(result.media_type, result.policy)

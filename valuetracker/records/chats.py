@@ -78,17 +78,6 @@ class ChangedValue(TypedDict):
     space: NotRequired[str]
 
 
-class ReplayConflict(TypedDict):
-    """A change that no longer applies and was skipped."""
-
-    instanceId: str | None
-    key: str
-    op: str
-    revision: int
-    reason: str
-    space: NotRequired[str]
-
-
 class Reconciled(TypedDict):
     """The result of a reconcile; `dormant` and `revived` count changes that became so."""
 

@@ -59,10 +59,34 @@ class FullCharacter(TypedDict):
     instances: list[FullInstance]
 
 
+class ReplayConflict(TypedDict):
+    """A change that no longer applies and was skipped."""
+
+    instanceId: str | None
+    key: str
+    op: str
+    revision: int
+    reason: str
+    space: NotRequired[str]
+
+
 class Success(TypedDict):
     """Confirmation that the request succeeded."""
 
     success: bool
+
+
+class Changed(TypedDict):
+    """Confirmation; `conflicts` lists later changes that no longer apply, if there are any."""
+
+    success: bool
+    conflicts: NotRequired[list[ReplayConflict]]
+
+
+class ChangedMessage(Changed):
+    """Confirmation with a message; `conflicts` lists later changes that no longer apply."""
+
+    message: str
 
 
 class SuccessMessage(TypedDict):
@@ -80,18 +104,24 @@ class Deleted(TypedDict):
 
 
 class Removed(TypedDict):
-    """The number of removed keys."""
+    """The number of removed keys; `conflicts` lists later changes that no longer apply."""
 
     success: bool
     removedCount: int
+    conflicts: NotRequired[list[ReplayConflict]]
 
 
 class ValueSet(TypedDict):
-    """The key and its new value."""
+    """
+    The key and what it reads now, which is absent if the key is.
+
+    `conflicts` lists later changes that no longer apply.
+    """
 
     success: bool
     key: str
-    value: Any
+    value: NotRequired[Any]
+    conflicts: NotRequired[list[ReplayConflict]]
 
 
 class BatchAnswer(TypedDict):
@@ -99,3 +129,4 @@ class BatchAnswer(TypedDict):
 
     revision: int
     results: list[dict[str, Any]]
+    conflicts: NotRequired[list[ReplayConflict]]

@@ -30,6 +30,7 @@ class HistoryItem(TypedDict):
     value: NotRequired[Any]
     anchor: Anchor | None
     live: bool
+    superseded: NotRequired[bool]
     space: NotRequired[str]
     characterId: NotRequired[str | None]
     chatId: NotRequired[str | None]
@@ -78,6 +79,7 @@ class FeedChange(TypedDict):
     after: NotRequired[Any]
     value: NotRequired[Any]
     live: bool
+    superseded: NotRequired[bool]
     chatId: str | None
     anchor: Anchor | None
     space: NotRequired[str]

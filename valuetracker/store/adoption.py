@@ -202,5 +202,5 @@ class Rows:
         text = BETWEEN_CHANGES.join(changes)
         self._pending.length += len(text)
         self._pending.entries.append(
-            EntryRow(entry, subject, self._at, None, None, None, 1, 0, 0, 0, text)
+            EntryRow(entry, subject, self._at, None, None, None, None, 1, 0, 0, 0, text)
         )

@@ -17,13 +17,14 @@ from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, V
 from valuetracker.records import BatchAnswer
 from valuetracker.store.log.json_patch import without_tests
 from valuetracker.store.log.operators import ABSENT, OPERATORS, Absent, apply_operator, contains
-from valuetracker.store.rows.holders import HolderRow
-from valuetracker.store.story.visibility import has_dormant_change, removable_keys
+from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.tx.conflicts import with_conflicts
 from valuetracker.store.tx.context import Anchor
 from valuetracker.store.tx.idempotency import ShownValue
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_place import WritePlace, find_place
 from valuetracker.store.tx.write_target import check_chat_if_match, find_writable_chat
 from valuetracker.values import canonical
 
@@ -60,16 +61,18 @@ async def run_chat_batch(tx: Ledger, chat_id: str, operations: list[BatchOperati
 
 
 async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None) -> BatchAnswer:
-    batch = _Batch(tx, chat_id)
+    anchors = {operation.anchor or tx.context.anchor for operation in operations}
+    batch = _Batch(tx, chat_id, mixed=len(anchors) > 1)
     holders = await _each(operations, batch.holder)
     for operation, holder in zip(operations, holders, strict=True):
         if holder is not None:
             await register_place(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
     results = await _each(pairs, batch.run)
-    await tx.apply(batch.changes)
+    await batch.flush()
     batch.place_values()
-    return {"revision": await tx.final_revision(), "results": results}
+    answer: BatchAnswer = {"revision": await tx.final_revision(), "results": results}
+    return with_conflicts(tx, answer)
 
 
 async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> list[Done]:
@@ -87,16 +90,19 @@ async def _each(items: list[Item], do: Callable[[Item], Awaitable[Done]]) -> lis
 class _Batch:
     """The values as the batch has them so far, and the changes that made them."""
 
-    def __init__(self, tx: Ledger, chat_id: str | None) -> None:
+    def __init__(self, tx: Ledger, chat_id: str | None, mixed: bool) -> None:
         self._tx = tx
+        # True if its operations are made at several places.
+        self._mixed = mixed
         # The chat it is confined to.
         self._chat_id = chat_id
         self._values: dict[tuple[int, str], str | None] = {}
         self._bytes = 0
-        # How many changes each key has had so far, and the values shown, with how many it had then.
+        # How many changes of each key have taken effect so far, and the values shown, with how many
+        # there were then.
         self._counts: dict[tuple[int, str], int] = {}
         self._shown: list[tuple[ShownValue, int]] = []
-        self.changes: list[Change] = []
+        self._changes: list[Change] = []
 
     def place_values(self) -> None:
         """Say of the values shown how many changes of their keys came later."""
@@ -107,64 +113,22 @@ class _Batch:
         operation, holder = item
         if holder is None:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
-        anchor = operation.anchor or self._tx.context.anchor
-        hidden = await is_hidden(self._tx, holder, anchor)
-        result = await self._run(operation, holder, anchor, hidden)
-        if hidden:
-            # A later operation must find it in the log: it may be its removal.
-            await self._tx.apply(self.changes)
-            self.changes = []
-        return result
-
-    async def _run(
-        self, operation: BatchOperation, holder: HolderRow, anchor: Anchor | None, hidden: bool
-    ) -> dict[str, Any]:
+        place = await find_place(self._tx, holder, operation.anchor or self._tx.context.anchor)
         if operation.op == "clear":
-            return await self._clear(holder, anchor, hidden)
+            return await self._clear(place, operation)
+        row = await self._tx.find_value(holder, operation.key)
+        if self._mixed or place.hidden or place.is_late(row):
+            return await self._run_at_once(place, operation)
         current = await self._current(holder, operation.key)
         if operation.op == "remove":
-            return await self._remove(holder, operation.key, anchor, current, hidden)
-        operand = operation.operand
-        assert operand is not None
-        if hidden:
-            logged = _logged_operand(operation.op, operand)
-            if logged is not None:
-                self.changes.append(
-                    ChangeValue(
-                        holder,
-                        operation.key,
-                        logged,
-                        operation.op,
-                        logged if operation.op != "set" else None,
-                        anchor,
-                    )
-                )
-            if operation.op == "addToSet":
-                return {"added": False}
-            return self._result(holder, operation, current, always=True)
-        if operation.op == "set":
-            self._set(holder, operation, operand, None, anchor)
-            return self._result(holder, operation, operand)
-        return self._operate(holder, operation, operand, current, anchor)
+            return await self._remove(place, operation, current)
+        return self._operate(holder, operation, current)
 
-    def _result(
-        self, holder: HolderRow, operation: BatchOperation, value: str | None, always: bool = False
-    ) -> dict[str, Any]:
-        """
-        Return the result of an operation that sets a value.
-
-        Only the caller of an increment cannot know the value. Others are told if they prefer
-        it, and if it is another than they expect: `always`.
-        """
-        if not (always or operation.op == "increment" or self._tx.context.representation):
-            return {}
-        if value is None:
-            return {"value": None}
-        shown = self._tx.shown(holder, operation.key, value)
-        if isinstance(shown, ShownValue):
-            count = self._counts.get((holder.number, operation.key), 0)
-            self._shown.append((shown, count))
-        return {"value": shown}
+    async def flush(self) -> None:
+        """Apply the changes so far."""
+        changes, self._changes = self._changes, []
+        self._values.clear()
+        await self._tx.apply(changes)
 
     async def holder(self, operation: BatchOperation) -> HolderRow | None:
         """Return the holder of an operation; None if it removes from an unknown chat."""
@@ -185,27 +149,117 @@ class _Batch:
         return holder
 
     def _operate(
-        self,
-        holder: HolderRow,
-        operation: BatchOperation,
-        operand: str,
-        current: str | None,
-        anchor: Anchor | None,
+        self, holder: HolderRow, operation: BatchOperation, met: str | None
     ) -> dict[str, Any]:
-        before: Any = ABSENT if current is None else orjson.loads(current)
+        """Change a value that no other change stands behind."""
+        change, after, result = self._change(holder, operation, met)
+        if change is not None:
+            self._values[holder.number, operation.key] = after
+            self._changes.append(change)
+            self._count(holder, operation.key)
+        return result if result is not None else self._result(holder, operation, after)
+
+    def _result(
+        self, holder: HolderRow, operation: BatchOperation, value: str | None, always: bool = False
+    ) -> dict[str, Any]:
+        """
+        Return what a key reads after an operation, left out if it is absent.
+
+        Only the caller of an increment cannot know the value. Others are told if they prefer
+        it, and if it is another than they expect: `always`.
+        """
+        told = always or operation.op == "increment" or self._tx.context.representation
+        if value is None or not told:
+            return {}
+        shown = self._tx.shown(holder, operation.key, value)
+        if isinstance(shown, ShownValue):
+            self._shown.append((shown, self._counts.get((holder.number, operation.key), 0)))
+        return {"value": shown}
+
+    def _count(self, holder: HolderRow, key: str) -> None:
+        """Count a change that takes effect."""
+        self._counts[holder.number, key] = self._counts.get((holder.number, key), 0) + 1
+
+    async def _apply(
+        self, holder: HolderRow, rows: dict[str, DataRow | None], *changes: ChangeValue
+    ) -> None:
+        """Apply changes of keys, whose rows are given; count those that take effect."""
+        await self._tx.apply(changes)
+        now = await self._tx.load_rows(holder, list(rows))
+        for key, before in rows.items():
+            row = now[key]
+            if row is not None and row is not before and not row.dormant_entry:
+                self._count(holder, key)
+
+    def _change(
+        self, holder: HolderRow, operation: BatchOperation, met: str | None
+    ) -> tuple[ChangeValue | None, str, dict[str, Any] | None]:
+        """
+        Return the change of a value that it meets, and the value it makes.
+
+        Also its result if that is no value. A patch that only tests changes nothing.
+        """
+        op, key, operand = operation.op, operation.key, operation.operand
+        assert operand is not None
+        anchor = operation.anchor or self._tx.context.anchor
+        if op == "set":
+            return ChangeValue(holder, key, operand, anchor=anchor), operand, None
+        before: Any = ABSENT if met is None else orjson.loads(met)
         value = orjson.loads(operand)
-        after = canonical(apply_operator(operation.op, before, value))
+        after = canonical(apply_operator(op, before, value))
         # Each result is kept until the batch is written: many small operations on one large value
         # add up.
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
             raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
-        logged = _logged_operand(operation.op, operand)
-        if logged is not None:
-            self._set(holder, operation, after, logged, anchor)
-        if operation.op == "addToSet":
-            return {"added": isinstance(before, Absent) or not contains(before, value)}
-        return self._result(holder, operation, after)
+        result = None
+        if op == "addToSet":
+            result = {"added": isinstance(before, Absent) or not contains(before, value)}
+        logged = _logged_operand(op, operand)
+        if logged is None:
+            return None, after, result
+        change = ChangeValue(holder, key, after, op, logged, anchor, recomputable=True)
+        return change, after, result
+
+    async def _run_at_once(self, place: WritePlace, operation: BatchOperation) -> dict[str, Any]:
+        """Apply an operation before the next: what comes of it depends on where it stands."""
+        await self.flush()
+        tx, holder, key = self._tx, place.holder, operation.key
+        anchor = operation.anchor or tx.context.anchor
+        row = await tx.find_value(holder, key)
+        before = row.value if row is not None else None
+        result: dict[str, Any] | None = None
+        made: str | None = None
+        superseded, late = tx.superseded, place.is_late(row)
+        if operation.op == "remove":
+            if await place.is_removable(row):
+                await self._apply(holder, {key: row}, remove(holder, key, anchor))
+        elif place.hidden:
+            # Its type is not checked: it will meet another value when it is shown again.
+            logged = _logged_operand(operation.op, operation.operand or "")
+            if logged is not None:
+                set_to = None if operation.op == "set" else logged
+                change = ChangeValue(holder, key, logged, operation.op, set_to, anchor)
+                await self._apply(holder, {key: row}, change)
+            result = {"added": False} if operation.op == "addToSet" else None
+        else:
+            done, made, result = self._change(holder, operation, await place.value(row))
+            if done is not None:
+                await self._apply(holder, {key: row}, done)
+        row = await tx.find_value(holder, key)
+        now = row.value if row is not None else None
+        if operation.op == "remove":
+            result = {"removed": before is not None and now is None}
+        if result is not None and not place.hidden and now != made:
+            # Changes that stand after it made something else of it.
+            result |= self._result(holder, operation, now, always=True)
+        if tx.superseded > superseded:
+            result = {"added": False} if operation.op == "addToSet" else result or {}
+            told = self._result(holder, operation, now, always=True)
+            return result | told | {"superseded": True}
+        if result is not None:
+            return result
+        return self._result(holder, operation, now, always=place.hidden or late)
 
     async def _current(self, holder: HolderRow, key: str) -> str | None:
         if (holder.number, key) not in self._values:
@@ -213,63 +267,34 @@ class _Batch:
             self._values[holder.number, key] = row.value if row is not None else None
         return self._values[holder.number, key]
 
-    async def _clear(
-        self, holder: HolderRow, anchor: Anchor | None, hidden: bool
-    ) -> dict[str, Any]:
-        stored = await removable_keys(self._tx, holder)
-        made = [key for number, key in self._values if number == holder.number]
-        removed = 0
-        for key in dict.fromkeys([*stored, *made]):
-            current = await self._current(holder, key)
-            result = await self._remove(holder, key, anchor, current, hidden)
-            removed += result["removed"]
-        return {"removedCount": removed}
+    async def _clear(self, place: WritePlace, operation: BatchOperation) -> dict[str, Any]:
+        await self.flush()
+        tx, holder = self._tx, place.holder
+        anchor = operation.anchor or tx.context.anchor
+        rows = await place.removable_rows()
+        superseded = tx.superseded
+        known: dict[str, DataRow | None] = {row.key: row for row in rows}
+        await self._apply(holder, known, *(remove(holder, row.key, anchor) for row in rows))
+        left = await tx.load_rows(holder, [row.key for row in rows])
+        removed = [
+            row.key
+            for row in rows
+            if row.value is not None and ((now := left[row.key]) is None or now.value is None)
+        ]
+        result: dict[str, Any] = {"removedCount": len(removed)}
+        return result | {"superseded": True} if tx.superseded > superseded else result
 
     async def _remove(
-        self,
-        holder: HolderRow,
-        key: str,
-        anchor: Anchor | None,
-        current: str | None,
-        hidden: bool,
+        self, place: WritePlace, operation: BatchOperation, current: str | None
     ) -> dict[str, Any]:
-        row = await self._tx.find_value(holder, key)
-        if current is not None or (
-            # Also if the batch itself has just removed its value.
-            row is not None and await has_dormant_change(self._tx, row)
-        ):
-            self.changes.append(remove(holder, key, anchor))
-            if not hidden:
-                self._count(holder, key)
-        if not hidden:
-            self._values[holder.number, key] = None
-        return {"removed": current is not None and not hidden}
-
-    def _set(
-        self,
-        holder: HolderRow,
-        operation: BatchOperation,
-        after: str,
-        operand: str | None,
-        anchor: Anchor | None,
-    ) -> None:
-        self._values[holder.number, operation.key] = after
-        self._count(holder, operation.key)
-        self.changes.append(
-            ChangeValue(
-                holder,
-                operation.key,
-                after,
-                operation.op,
-                operand,
-                anchor,
-                recomputable=operand is not None,
-            )
-        )
-
-    def _count(self, holder: HolderRow, key: str) -> None:
-        """Count a change that takes effect."""
-        self._counts[holder.number, key] = self._counts.get((holder.number, key), 0) + 1
+        if current is None:
+            # Also if the batch itself has just removed its value: a flip may bring it back.
+            return await self._run_at_once(place, operation)
+        holder, key = place.holder, operation.key
+        self._changes.append(remove(holder, key, operation.anchor or self._tx.context.anchor))
+        self._count(holder, key)
+        self._values[holder.number, key] = None
+        return {"removed": True}
 
 
 def _logged_operand(op: str, operand: str) -> str | None:

@@ -31,9 +31,7 @@ async def get_state(tx: Snapshot, chat_id: str, at: ChatAt | None) -> ChatState 
         if chat is None or chat.deleted:
             raise MessageNotFound()
         point = await point_of(tx, chat, None, at.message_id)
-        state = await state_record(tx, chat, await contents_of(tx, point))
-        state["warnings"] = point.warnings
-        return state
+        return await state_record(tx, chat, await contents_of(tx, point))
     if at is not None:
         moment = await find_moment(tx, at)
         if chat is None:

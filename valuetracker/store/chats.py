@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 
 from valuetracker.engine.statement import Statement
-from valuetracker.errors import ChatExists
+from valuetracker.errors import ChatExists, Compacted
 from valuetracker.records import Chat, ChatPage, OpenedChat, Reconciled, Success
 from valuetracker.store.chat_state import origin_record, state_record
 from valuetracker.store.checkpoint_making import record_beginning
@@ -22,17 +22,16 @@ from valuetracker.store.rows.chats import (
     SessionRow,
 )
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.holders import HolderRow, changed_value, in_answer, owner_record
+from valuetracker.store.rows.holders import HolderRow, changed_value, in_answer
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import PlaceName
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row import update
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.rows.tags import ALL_CHATS, chat_tag
-from valuetracker.store.story.contents import contents_now
+from valuetracker.store.story.contents import contents_now, contents_of
 from valuetracker.store.story.point import point_of
-from valuetracker.store.story.visibility import Flips, removable_keys
+from valuetracker.store.story.visibility import Flips
 from valuetracker.store.tx.branching import begin_branch
 from valuetracker.store.tx.changes import (
     AddAlias,
@@ -42,6 +41,7 @@ from valuetracker.store.tx.changes import (
     UpdateQuietly,
     remove,
 )
+from valuetracker.store.tx.conflicts import conflict_records
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import show_chain
 from valuetracker.store.tx.removal import removal_of
@@ -146,7 +146,12 @@ async def _branch(tx: Ledger, chat: ChatRow, parent_id: str, message_id: str | N
     if active:
         warnings.append(f"{active} operations of {parent.id} are in queue and not taken over.")
     point = await point_of(tx, parent, None, message_id)
-    warnings += point.warnings
+    if point.message_id is not None and point.oldest:
+        try:
+            await contents_of(tx, point)
+        except Compacted:
+            warnings.append(f"Changes behind {message_id} were folded: taken as it is now.")
+            point = await point_of(tx, parent)
     await begin_branch(tx, chat, point)
     return warnings
 
@@ -156,7 +161,7 @@ async def _set_defaults(tx: Ledger, chat: ChatRow, defaults: dict[str, str]) -> 
     rows = await tx.load_rows(holder, list(defaults))
     absent = [key for key in defaults if (row := rows[key]) is None or row.value is None]
     # They belong to no message, so a chat keeps them when messages are hidden.
-    await tx.apply([ChangeValue(holder, key, defaults[key]) for key in absent])
+    await tx.apply([ChangeValue(holder, key, defaults[key], first=True) for key in absent])
 
 
 # Reconciling
@@ -194,16 +199,7 @@ async def reconcile(
             )
             for value in flips.values
         ],
-        "conflicts": [
-            {
-                **owner_record(holder),
-                "key": shown_key(holder.space, conflict.source.change.key) or "",
-                "op": conflict.source.change.op,
-                "revision": conflict.source.entry.revision,
-                "reason": conflict.reason,
-            }
-            for holder, conflict in flips.conflicts
-        ],
+        "conflicts": conflict_records(flips.conflicts),
         "stale": stale,
         "warnings": flips.warnings,
     }
@@ -305,7 +301,8 @@ async def _purge(tx: Ledger, chat: ChatRow) -> None:
         if holder.space == "instance":
             changes += await removal_of(tx, holder)
         else:
-            changes += [remove(holder, key) for key in await removable_keys(tx, holder)]
+            rows = await tx.list_rows(holder)
+            changes += [remove(holder, row.key) for row in rows if row.is_removable]
     await tx.apply(changes)
     # Empty all entries so far: only those that follow say anything.
     subjects: list[ChatRow | HolderRow] = [chat, *holders]

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from valuetracker.errors import MessageNotFound, ValueTooLarge
+from valuetracker.errors import Compacted, MessageNotFound, ValueTooLarge
 from valuetracker.records import RowCounts
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.chats import ChatRow
@@ -43,7 +43,7 @@ async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
                 await make_checkpoint(tx, chat, row)
             except MessageNotFound:
                 await _fail(tx, row, f"Message {row.message_id} was no longer visible.")
-            except ValueTooLarge as refusal:
+            except (Compacted, ValueTooLarge) as refusal:
                 await _fail(tx, row, refusal.message)
 
 
@@ -63,7 +63,6 @@ async def make_checkpoint(tx: Ledger, chat: ChatRow, row: CheckpointRow) -> None
         series, rows, digest = await measure_now(tx, chat)
     else:
         point = await point_of(tx, chat, None, row.message_id)
-        warnings += point.warnings
         contents = await contents_of(tx, point)
         series, rows, digest = await measure(tx, chat, contents)
     expect = orjson.loads(row.expect) if row.expect is not None else {}

@@ -2,24 +2,32 @@
 Folding the log: up to a cutoff only the state is kept, one `base` per key.
 
 The state at the cutoff and everything after it can be read as before. Older states cannot be
-read any more, and changes that were dormant at the cutoff are dropped.
+read any more, and changes that were dormant at the cutoff are dropped. A base stands where the
+last change that was folded into it stood. If a change that is kept stands before that, the changes
+of the key are not folded: they move to the table `taken`, so that replay finds them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from valuetracker.engine.statement import Statement
 from valuetracker.records import Compaction, moment
-from valuetracker.store.log.lists import log_list
+from valuetracker.store.log.lists import chat_list, find_anchors, log_list, taken_list
+from valuetracker.store.log.order import Order, Source, order_of
+from valuetracker.store.log.replay import Replay
 from valuetracker.store.log.state_at import find_moment, revision_of_time, state_until
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.checkpoints import READY
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
+    DERIVED,
+    IN_ORDER,
     INSERT_ENTRY,
     INSERT_KEYFRAME,
+    INSERT_TAKEN,
+    KEPT,
     EntryRow,
     KeyframeRow,
     LoggedChange,
@@ -27,6 +35,7 @@ from valuetracker.store.rows.entries import (
 )
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import DELETE_ADOPTED
+from valuetracker.store.rows.spaces import follows_order
 from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.ledger import Ledger
 
@@ -45,19 +54,81 @@ DELETE_TAKEN = Statement("DELETE FROM {schema}.taken WHERE subject = :subject")
 DELETE_KEYFRAMES = Statement("DELETE FROM {schema}.keyframes WHERE entry <= :until")
 
 
-@dataclass(slots=True)
+# Stands for a change that is not needed, so that the others keep their index.
+OMITTED = "\x1a"
+
+Key = tuple[int, str]
+
+
 class Folded:
-    """Counts of the entries that are about to be folded."""
+    """The entries that are about to be folded."""
 
-    # How many changes there are.
-    changes: int = 0
-    # The last entry of each subject, in their order, without its changes.
-    last: dict[int, EntryRow] = field(default_factory=dict)
+    def __init__(self, tx: Ledger) -> None:
+        self._tx = tx
+        # How many changes there are.
+        self.changes = 0
+        # The last entry of each subject, in their order, without its changes.
+        self.last: dict[int, EntryRow] = {}
+        # Where the last change of each key stands: its position, and a place there.
+        self.standing: dict[Key, tuple[int, int]] = {}
+        self._orders: dict[int, Order] = {}
+        self.chats: set[int] = set()
 
-    def add(self, entry: EntryRow) -> None:
-        self.changes += sum(1 for change in entry.logged if change.op != "base")
+    async def add(self, entry: EntryRow) -> None:
+        await self.note(entry)
+        self.changes += sum(1 for change in entry.logged if change.op not in KEPT)
         self.last.pop(entry.subject, None)
         self.last[entry.subject] = _without_changes(entry)
+
+    async def note(self, entry: EntryRow) -> None:
+        """Note where the changes of an entry stand."""
+        if not entry.took_effect and not entry.is_live:
+            return
+        for index, change in enumerate(entry.logged):
+            if not _is_of_holder(change) or change.op in DERIVED:
+                continue
+            source = Source(entry, index, change)
+            order = await self.order(entry.subject)
+            place = order.place(source)
+            key = (entry.subject, change.key)
+            if place is not None and order.chain is not None:
+                self.chats.add(order.chain.chat)
+                self.standing[key] = max(
+                    self.standing.get(key, (0, 0)), (order.position(source), place)
+                )
+
+    async def order(self, subject: int) -> Order:
+        if subject not in self._orders:
+            self._orders[subject] = await order_of(self._tx, await self._tx.get_holder(subject))
+        return self._orders[subject]
+
+    async def late_keys(self, until: int) -> dict[Key, None]:
+        """Return the keys with a change behind the cutoff that stands before one to be folded."""
+        found: dict[Key, None] = {}
+        for number in self.chats:
+            log = await chat_list(self._tx, await self._tx.get_chat(number))
+            async for chunk in log.oldest_first(self._tx, until + 1):
+                for entry in chunk:
+                    for index, change in enumerate(entry.logged):
+                        key = (entry.subject, change.key)
+                        if not change.key or key not in self.standing or change.op in DERIVED:
+                            continue
+                        order = await self.order(entry.subject)
+                        position = order.key(Source(entry, index, change))[0]
+                        if position < self.standing[key][0] and follows_order(
+                            order.space, change.key
+                        ):
+                            found[key] = None
+        return found
+
+
+def _is_of_holder(change: LoggedChange) -> bool:
+    """Return True if a change is about an instance or a value, not about a character or chat."""
+    return (
+        bool(change.key)
+        or change.op.endswith("_instance")
+        or (change.op == "base" and change.operand is not None)
+    )
 
 
 def _without_changes(entry: EntryRow) -> EntryRow:
@@ -76,12 +147,19 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     if cutoff <= head.oldest:
         return {"oldest": head.oldest, "removed": 0}
     at = await find_moment(tx, cutoff)
-    folded = Folded()
+    folded = Folded(tx)
     async for chunk in (await log_list(tx)).oldest_first(tx, until=at.entry):
+        await find_anchors(tx, chunk)
         for entry in chunk:
-            folded.add(entry)
-    bases, kept = await _bases(tx, folded)
-    await _drop_taken(tx, folded)
+            await folded.add(entry)
+    dropped = await _branches_to_drop(tx, folded)
+    retained = Retained(tx, folded, at.entry)
+    for number, key in await folded.late_keys(at.entry):
+        await retained.add(number, key)
+    bases, kept = await _bases(tx, folded, retained.newest)
+    for subject in dropped:
+        await tx.execute(DELETE_TAKEN, subject=subject)
+    await tx.execute_many(INSERT_TAKEN, retained.entries())
     await tx.execute(DELETE_ENTRIES, until=at.entry)
     await tx.execute(DELETE_KEYFRAMES, until=at.entry)
     await tx.execute_many(INSERT_ENTRY, bases)
@@ -95,30 +173,92 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
     return {"oldest": cutoff, "removed": max(folded.changes - kept, 0)}
 
 
-async def _drop_taken(tx: Ledger, folded: Folded) -> None:
-    """Drop the taken entries of branches whose own beginning is folded."""
+async def _branches_to_drop(tx: Ledger, folded: Folded) -> list[int]:
+    """Return the holders whose own beginning is folded: their taken entries are not needed."""
+    found: list[int] = []
     for (subject,) in await tx.fetch_all(SELECT_SUBJECTS_OF_TAKEN):
         holder = await tx.get_holder(subject)
         last = folded.last.get(subject)
         # The space of a chat that was purged before it became a branch is older than the branch.
         if last is not None and last.revision > holder.readable_from:
-            await tx.execute(DELETE_TAKEN, subject=subject)
+            found.append(subject)
+            async for chunk in (await taken_list(tx, holder)).oldest_first(tx):
+                await find_anchors(tx, chunk)
+                for entry in chunk:
+                    await folded.note(entry)
+    return found
 
 
-async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
+class Retained:
+    """The changes up to the cutoff that cannot be folded, because a later one stands before one."""
+
+    def __init__(self, tx: Ledger, folded: Folded, until: int) -> None:
+        self._tx = tx
+        self._folded = folded
+        self._until = until
+        # By subject and entry: the entry, and of each index the encoded change.
+        self._found: dict[tuple[int, int], tuple[EntryRow, dict[int, str]]] = {}
+        # The entry of the newest of a key.
+        self.newest: dict[Key, int] = {}
+
+    async def add(self, number: int, key: str) -> None:
+        """Retain the live changes of a key, back to a base that no flip can reach."""
+        holder = await self._tx.get_holder(number)
+        row = await self._tx.find_value(holder, key)
+        assert row is not None
+        order = await self._folded.order(number)
+        sources: list[Source] = []
+        async for source in Replay(self._tx).walk(number, key, row.last_change):
+            entry = source.entry
+            if entry.entry <= self._until and entry.is_live:
+                sources.append(source)
+            if order.covers_older(source) and entry.is_live and not entry.is_flippable:
+                break
+        previous = 0
+        for source in reversed(sources):
+            entry, change = source.entry, source.change
+            # A value that is left out stays out: only the operand is replayed.
+            encoded = encode_change(
+                entry.entry, key, change.op, previous, change.ordinal, change.held, change.operand
+            )
+            _, changes = self._found.setdefault((number, entry.entry), (entry, {}))
+            changes[source.index] = encoded
+            previous = entry.entry
+        self.newest[number, key] = previous
+
+    def entries(self) -> list[EntryRow]:
+        """Return what is retained, as entries of the table `taken`."""
+        rows: list[EntryRow] = []
+        for entry, changes in self._found.values():
+            omitted = encode_change(entry.entry, OMITTED, "state", 0, 0, None)
+            texts = [changes.get(index, omitted) for index in range(max(changes) + 1)]
+            row = replace(entry, back=0, changes=BETWEEN_CHANGES.join(texts))
+            row.seal()
+            rows.append(row)
+        return rows
+
+
+async def _bases(
+    tx: Ledger, folded: Folded, retained: dict[Key, int]
+) -> tuple[list[EntryRow], int]:
     """
     Return for every subject an entry with its state, which replaces the last one it had.
 
-    Also for subjects without any state: the entry after it names it.
+    Also for subjects without any state: the entry after it names it. A key that was removed at a
+    message keeps a base, too: it covers what is written before that later.
     """
     bases: list[EntryRow] = []
     kept = 0
     for entry in folded.last.values():
         state = await state_until(tx, entry.subject, entry.entry)
-        changes = [change for change in state.values() if change.after is not None]
-        kept += sum(1 for change in changes if change.op != "base")
+        changes = [
+            change
+            for key, change in state.items()
+            if change.after is not None or (entry.subject, key) in folded.standing
+        ]
+        kept += sum(1 for change in changes if change.after is not None and change.op not in KEPT)
         changes.sort(key=lambda change: change.ordinal)
-        bases.append(_base(entry, changes))
+        bases.append(_base(entry, changes, folded, retained))
     for base in bases:
         # All that is folded has one time, that of the last entry.
         base.at = bases[-1].at
@@ -126,17 +266,28 @@ async def _bases(tx: Ledger, folded: Folded) -> tuple[list[EntryRow], int]:
     return bases, kept
 
 
-def _base(entry: EntryRow, changes: list[LoggedChange]) -> EntryRow:
-    entry.changes = BETWEEN_CHANGES.join(
-        encode_change(entry.entry, change.key, "base", 0, change.ordinal, change.after)
-        for change in changes
-    )
-    entry.place, entry.effect, entry.left_at, entry.dropped, entry.back = None, 1, 0, 0, 0
+def _base(
+    entry: EntryRow, changes: list[LoggedChange], folded: Folded, retained: dict[Key, int]
+) -> EntryRow:
+    encoded: list[str] = []
+    for change in changes:
+        key = (entry.subject, change.key)
+        op, operand = "base", None
+        if key in retained:
+            op, operand = "state", str(retained[key]) if retained[key] else None
+        elif key in folded.standing:
+            operand = str(folded.standing[key][1])
+        encoded.append(
+            encode_change(entry.entry, change.key, op, 0, change.ordinal, change.after, operand)
+        )
+    entry.changes = BETWEEN_CHANGES.join(encoded)
+    entry.place = entry.stands = None
+    entry.effect, entry.left_at, entry.dropped, entry.back = IN_ORDER, 0, 0, 0
     return entry
 
 
 def _frame(base: EntryRow) -> KeyframeRow:
-    keys = [(change.key, base.entry) for change in base.logged]
+    keys = [(change.key, base.entry) for change in base.logged if change.after is not None]
     return KeyframeRow.of(base.subject, base.entry, keys)
 
 
@@ -148,11 +299,11 @@ async def _oldest_needed(tx: Ledger) -> int | None:
             if row.status == READY and row.message_id is None:
                 needed.append(row.revision)
             elif row.status == READY:
-                # As of a message, every anchored change of the chat matters: a folded one
-                # would count for all messages.
+                # As of a message, every change that stands at one matters: of folded ones only
+                # the last state is left.
                 places = (await tx.load_chain(chat.number)).places.values()
-                written = [place.first_written for place in places if place.first_written]
-                needed.append(min(written) - 1 if written else row.revision)
+                seen = [place.first_seen for place in places]
+                needed.append(min([row.revision, *(first - 1 for first in seen)]))
     return min(needed, default=None)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DataKeyNotFound
-from valuetracker.records import Removed, Success, SuccessMessage, Values, ValueSet
+from valuetracker.records import Changed, ChangedMessage, Removed, Values, ValueSet
 from valuetracker.store.log.json_patch import patch_values
 from valuetracker.store.log.operators import merge
 from valuetracker.store.log.state_at import (
@@ -23,17 +23,18 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.entries import LoggedChange
-from valuetracker.store.rows.holders import HolderRow, values_record
+from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
 from valuetracker.store.rows.reader import MANY
 from valuetracker.store.rows.snapshot import Snapshot, quick
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.rows.tags import holder_tag, value_tag
 from valuetracker.store.story.contents import values_of_space
-from valuetracker.store.story.visibility import is_removable, removable_keys
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.tx.conflicts import with_conflicts
 from valuetracker.store.tx.jobs import answering_unchanged, light, preloading
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_place import enter_place
 from valuetracker.store.tx.write_target import (
     find_checked_holder,
     find_writable_holder,
@@ -107,40 +108,43 @@ async def set_value(tx: Ledger, address: Address, key: str, value: str) -> Value
         return {"success": True, "key": key, "value": shown}
     holder = await get_or_create_holder(tx, address, key)
     await _apply(tx, holder, [_set(tx, holder, key, value)])
-    if await is_hidden(tx, holder, tx.context.anchor):
-        row = await tx.find_value(holder, key)
-        if row is None or row.value is None:
-            return {"success": True, "key": key, "value": None}
-        value = row.value
-    return {"success": True, "key": key, "value": tx.shown(holder, key, value)}
+    answer: ValueSet = {"success": True, "key": key}
+    # Of a change that is dormant or late, what the key reads now.
+    row = await tx.find_value(holder, key)
+    if row is not None and row.value is not None:
+        answer["value"] = tx.shown(holder, key, row.value)
+    return with_conflicts(tx, answer)
 
 
-async def override_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
+async def override_values(tx: Ledger, address: Address, values: dict[str, str]) -> ChangedMessage:
     """Replace all values. Keys that stay keep their order; the new ones come after them."""
     holder = await _holder_for(tx, address, creates=bool(values))
     if holder is not None:
-        await register_place(tx, holder, tx.context.anchor)
-        dropped = [key for key in await removable_keys(tx, holder) if key not in values]
-        await _apply(
-            tx,
-            holder,
+        place = await enter_place(tx, holder, tx.context.anchor)
+        dropped = [row.key for row in await place.removable_rows() if row.key not in values]
+        await tx.apply(
             [
                 *(_remove(tx, holder, key) for key in dropped),
                 *(_set(tx, holder, key, value) for key, value in values.items()),
-            ],
+            ]
         )
-    return {"success": True, "message": "Instance data overridden successfully"}
+    answer: ChangedMessage = {
+        "success": True,
+        "message": "Instance data overridden successfully",
+    }
+    return with_conflicts(tx, answer)
 
 
 @light(lambda address, values: sum(map(len, values.values())))
 @preloading(lambda address, values: (address, list(values)))
-async def merge_values(tx: Ledger, address: Address, values: dict[str, str]) -> SuccessMessage:
+async def merge_values(tx: Ledger, address: Address, values: dict[str, str]) -> ChangedMessage:
     if not values or not tx.set_at_once(address, values):
         holder = await _holder_for(tx, address, creates=bool(values))
         if holder is not None:
             changes = [_set(tx, holder, key, value) for key, value in values.items()]
             await _apply(tx, holder, changes)
-    return {"success": True, "message": "Instance data merged successfully"}
+    answer: ChangedMessage = {"success": True, "message": "Instance data merged successfully"}
+    return with_conflicts(tx, answer)
 
 
 async def _holder_for(tx: Ledger, address: Address, creates: bool) -> HolderRow | None:
@@ -158,53 +162,60 @@ async def remove_values(tx: Ledger, address: Address, keys: list[str]) -> Remove
     holder = await find_checked_holder(tx, address)
     if holder is None:
         return {"success": True, "removedCount": 0}
-    await register_place(tx, holder, tx.context.anchor)
+    place = await enter_place(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, keys)
     named = [row for key in dict.fromkeys(keys) if (row := rows[key]) is not None]
-    removable = [row for row in named if await is_removable(tx, row)]
-    hidden = bool(removable) and await is_hidden(tx, holder, tx.context.anchor)
-    present = [row for row in removable if row.value is not None]
+    removable = [row for row in named if await place.is_removable(row)]
     await tx.apply([_remove(tx, holder, row.key) for row in removable])
-    return {"success": True, "removedCount": 0 if hidden else len(present)}
+    removed = [
+        row.key for row in removable if row.value is not None and not _has_value(rows[row.key])
+    ]
+    answer: Removed = {"success": True, "removedCount": len(removed)}
+    return with_conflicts(tx, answer)
+
+
+def _has_value(row: DataRow | None) -> bool:
+    return row is not None and row.value is not None
 
 
 @preloading(lambda address, key: (address, [key]))
-async def remove_value(tx: Ledger, address: Address, key: str) -> Success:
+async def remove_value(tx: Ledger, address: Address, key: str) -> Changed:
     holder = await find_writable_holder(tx, address)
     row = await tx.find_value(holder, key) if holder is not None else None
     if holder is None or row is None:
         raise DataKeyNotFound()
     revision = row.revision
-    await register_place(tx, holder, tx.context.anchor)
-    row = await tx.find_value(holder, key)
-    assert row is not None
-    if not await is_removable(tx, row):
+    place = await enter_place(tx, holder, tx.context.anchor)
+    if not await place.is_removable(await tx.find_value(holder, key)):
         raise DataKeyNotFound()
     tx.check_if_match(revision)
-    await _apply(tx, holder, [_remove(tx, holder, key)])
-    return {"success": True}
+    await tx.apply([_remove(tx, holder, key)])
+    answer: Changed = {"success": True}
+    return with_conflicts(tx, answer)
 
 
-async def clear_values(tx: Ledger, address: Address) -> Success:
+async def clear_values(tx: Ledger, address: Address) -> Changed:
     holder = await find_checked_holder(tx, address)
     if holder is not None:
-        await register_place(tx, holder, tx.context.anchor)
-        keys = await removable_keys(tx, holder)
-        await _apply(tx, holder, [_remove(tx, holder, key) for key in keys])
-    return {"success": True}
+        place = await enter_place(tx, holder, tx.context.anchor)
+        rows = await place.removable_rows()
+        await tx.apply([_remove(tx, holder, row.key) for row in rows])
+    answer: Changed = {"success": True}
+    return with_conflicts(tx, answer)
 
 
 # Patching
 
 
-Patched = Success | Values
+Patched = Changed | Values
 
 
 async def _patched(tx: Ledger, holder: HolderRow | None) -> Patched:
     """Return the answer of a patch: all values, if the caller prefers that."""
-    if not tx.context.representation:
-        return {"success": True}
-    return tx.values_record(await tx.list_values(holder)) if holder is not None else {}
+    if tx.context.representation:
+        return tx.values_record(await tx.list_values(holder)) if holder is not None else {}
+    answer: Changed = {"success": True}
+    return with_conflicts(tx, answer)
 
 
 async def _unpatched(tx: Ledger, address: Address, patch: Any) -> Patched:
@@ -224,18 +235,19 @@ async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]
     holder = await _holder_for(tx, address, creates=sets)
     if holder is None:
         return await _patched(tx, None)
-    await register_place(tx, holder, tx.context.anchor)
+    place = await enter_place(tx, holder, tx.context.anchor)
     rows = await tx.load_rows(holder, list(patch))
     changes: list[Change] = []
     for key, value in patch.items():
         row = rows[key]
         if value is None:
-            if row is not None and await is_removable(tx, row):
+            if await place.is_removable(row):
                 changes.append(_remove(tx, holder, key))
             continue
         # Also the check that it is not too deep, before anything recurses through it.
         operand = canonical(value)
-        current = orjson.loads(row.value) if row is not None and row.value is not None else {}
+        met = await place.value(row)
+        current = orjson.loads(met) if met is not None else {}
         after = canonical(merge(current, value))
         if isinstance(value, dict) and isinstance(current, dict):
             anchor = tx.context.anchor
@@ -258,21 +270,24 @@ async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> P
     A `test` counts only now.
     """
     holder = await get_or_create_holder(tx, address)
-    await register_place(tx, holder, tx.context.anchor)
-    before = {row.key: row.value or "" for row in await tx.list_values(holder)}
-    document, named = patch_values({key: orjson.loads(text) for key, text in before.items()}, patch)
+    place = await enter_place(tx, holder, tx.context.anchor)
+    rows = {row.key: row for row in await tx.list_rows(holder)}
+    met = {key: await place.value(row) for key, row in rows.items()}
+    before = {key: orjson.loads(text) for key, text in met.items() if text is not None}
+    document, named = patch_values(before, patch)
     changes: list[Change] = []
     for key, operations in named.items():
-        if operations is not None:
+        if key not in document:
+            if await place.is_removable(rows.get(key)):
+                changes.append(_remove(tx, holder, key))
+        elif operations is None:
+            changes.append(_set(tx, holder, key, canonical(document[key])))
+        else:
             after, operand = canonical(document[key]), orjson.dumps(operations).decode()
             anchor = tx.context.anchor
             changes.append(
                 ChangeValue(holder, key, after, "patch", operand, anchor, recomputable=True)
             )
-        elif key in document:
-            changes.append(_set(tx, holder, key, canonical(document[key])))
-        elif key in before:
-            changes.append(_remove(tx, holder, key))
     await tx.apply(changes)
     return await _patched(tx, holder)
 

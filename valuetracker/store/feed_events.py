@@ -12,7 +12,14 @@ from valuetracker.store.log.lists import find_anchors, log_list
 from valuetracker.store.log.replay import resolve_value
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import check_not_compacted
-from valuetracker.store.rows.entries import LARGEST_SHOWN, EntryRow, LoggedChange, anchor_record
+from valuetracker.store.rows.entries import (
+    DORMANT,
+    KEPT,
+    LARGEST_SHOWN,
+    EntryRow,
+    LoggedChange,
+    anchor_record,
+)
 from valuetracker.store.rows.holders import instance_record
 from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.snapshot import Snapshot
@@ -70,6 +77,8 @@ class Filter:
         return alone and not entry.logged and self.wants_entry(entry)
 
     def wants(self, entry: EntryRow, record: LoggedChange) -> bool:
+        if record.op in KEPT:
+            return False
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
 
@@ -174,7 +183,7 @@ def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
         "key": shown_key(entry.space, row.key),
         "op": row.op,
         # As it was when the change was made.
-        "live": bool(entry.effect),
+        "live": entry.effect != DORMANT,
         "chatId": entry.chat_id,
         "anchor": anchor_record(entry),
     }
@@ -189,7 +198,9 @@ def _change_record(entry: EntryRow, row: LoggedChange) -> FeedChange:
         record["characterId"] = shape["characterId"]
         if after is not None:
             after = orjson.dumps(instance_record(shape, entry.chat_id)).decode()
-    if not entry.effect:
+    if entry.is_superseded:
+        record["superseded"] = True
+    if not entry.took_effect:
         record["value"] = orjson.Fragment(row.operand or "null")
     elif after is not None and _fits(after):
         record["after"] = orjson.Fragment(after)

@@ -9,7 +9,13 @@ from typing import Any
 import orjson
 
 from valuetracker.records import Difference, History, HistoryItem
-from valuetracker.store.log.lists import EntryList, chat_list, find_anchors, subject_list
+from valuetracker.store.log.lists import (
+    EntryList,
+    chat_list,
+    find_anchors,
+    find_state,
+    subject_list,
+)
 from valuetracker.store.log.replay import Replay, resolve_value
 from valuetracker.store.log.resolve_names import resolve_names
 from valuetracker.store.log.state_at import (
@@ -21,7 +27,13 @@ from valuetracker.store.log.state_at import (
     values_at,
 )
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import EntryRow, LoggedChange, anchor_record, encode_name
+from valuetracker.store.rows.entries import (
+    KEPT,
+    EntryRow,
+    LoggedChange,
+    anchor_record,
+    encode_name,
+)
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.numbers import Moment, last_of
 from valuetracker.store.rows.reader import RowReader
@@ -76,7 +88,6 @@ Changes = AsyncIterator[tuple[EntryRow, int, LoggedChange]]
 
 
 async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = False) -> History:
-    replay = Replay(tx)
     items: list[HistoryItem] = []
     cursor: Cursor | None = None
     size = 0
@@ -85,7 +96,7 @@ async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = Fals
         if len(items) == page.limit or size > PAGE_BYTES:
             assert cursor is not None
             return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
-        item = await _item(tx, replay, entry, index, change)
+        item = await _item(tx, entry, index, change)
         if in_chat:
             item["chatId"] = entry.chat_id
         items.append(item)
@@ -145,8 +156,8 @@ async def _changes_of_key(
 
 
 def _is_wanted(page: Page, entry: EntryRow, index: int, change: LoggedChange) -> bool:
-    # A `base` is a folded state, not something that happened.
-    if change.op == "base" or (page.key is not None and change.key != page.key):
+    # A value that was kept is not something that happened.
+    if change.op in KEPT or (page.key is not None and change.key != page.key):
         return False
     if page.cursor is None or entry.entry != page.cursor.entry:
         return True
@@ -165,9 +176,7 @@ async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
     return first, last
 
 
-async def _item(
-    tx: RowReader, replay: Replay, entry: EntryRow, index: int, change: LoggedChange
-) -> HistoryItem:
+async def _item(tx: RowReader, entry: EntryRow, index: int, change: LoggedChange) -> HistoryItem:
     item: HistoryItem = {
         "revision": entry.revision,
         "at": entry.time,
@@ -184,11 +193,13 @@ async def _item(
         shape = orjson.loads(change.after or change.operand or "null")
         item["characterId"] = shape["characterId"]
         item["chatId"] = await tx.chat_id(shape["chat"])
-    if not entry.effect:
+    if entry.is_superseded:
+        item["superseded"] = True
+    if not entry.took_effect:
         item["value"] = orjson.Fragment(change.operand or "null")
         return item
     await resolve_value(tx, entry, index)
-    before = await _before(tx, replay, entry, index, change)
+    before = await _before(tx, entry, index, change)
     if before is not None:
         item["before"] = await shown_value(tx, entry, change.key, before)
     if change.after is not None:
@@ -196,9 +207,7 @@ async def _item(
     return item
 
 
-async def _before(
-    tx: RowReader, replay: Replay, entry: EntryRow, index: int, change: LoggedChange
-) -> str | None:
+async def _before(tx: RowReader, entry: EntryRow, index: int, change: LoggedChange) -> str | None:
     """Return the value of a key before a change of it; None if it was absent."""
     if change.op == "branch":
         # The changes a branch took over were made elsewhere.
@@ -211,12 +220,12 @@ async def _before(
         return state[""].after if "" in state else None
     number = change.prev_of_key
     while number:
-        other = await replay.find_entry(entry.subject, number)
-        indexes = other.indexes(change.key) if other is not None else []
-        if other is None or not indexes or other.taken:
+        other = await find_state(tx, entry.subject, number, change.key)
+        if other is None:
             # It was folded, and the key was absent; or the branch began without the key.
             return None
-        if other.effect:
+        indexes = other.indexes(change.key)
+        if other.took_effect:
             return (await resolve_value(tx, other, indexes[0])).after
         number = other.logged[indexes[-1]].prev_of_key
     return None

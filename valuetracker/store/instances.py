@@ -119,8 +119,9 @@ async def put_instance(
     )
     if old is None or wanted.differs_from(old):
         changes.append(wanted)
-    if old is not None and old.chat != number:
-        await leave_chat(tx, old)
+    known = await tx.find_any_instance(instance_id)
+    if known is not None:
+        await leave_chat(tx, known, number)
     await tx.apply(changes)
     instance = await tx.find_instance(instance_id)
     assert instance is not None

@@ -120,7 +120,7 @@ async def _check_visible(tx: Ledger, chat: ChatRow, anchor: Anchor | None) -> No
     """Refuse work on a message or swipe that is known to be hidden."""
     if anchor is not None:
         place = (await tx.load_chain(chat.number)).places.get((anchor.message_id, anchor.swipe))
-        if place is not None and place.position is None:
+        if place is not None and not place.visible:
             raise MessageHidden()
 
 
@@ -302,8 +302,8 @@ async def cancel_dormant(tx: Ledger, flipped: list[PlaceRow]) -> None:
     """
     for number in dict.fromkeys(place.chat for place in flipped):
         places = [place for place in flipped if place.chat == number]
-        hidden = {(each.message_id, each.swipe) for each in places if each.position is None}
-        shown = {each.message_id for each in places if each.position is not None}
+        hidden = {(each.message_id, each.swipe) for each in places if not each.visible}
+        shown = {each.message_id for each in places if each.visible}
         chat, chain = await tx.get_chat(number), await tx.load_chain(number)
         dormant = [
             row

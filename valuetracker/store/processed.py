@@ -24,10 +24,10 @@ from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import Address, item_key
 from valuetracker.store.story.contents import values_of_space
 from valuetracker.store.story.series import processed_sets
-from valuetracker.store.story.visibility import is_removable
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_place import enter_place
 from valuetracker.store.tx.write_target import (
     check_chat_if_match,
     find_writable_holder,
@@ -112,9 +112,8 @@ async def forget_processed(tx: Ledger, chat_id: str, name: str, id: str) -> Succ
     if holder is None:
         raise ProcessedNotFound()
     key = item_key(name, id)
-    await register_place(tx, holder, tx.context.anchor)
-    row = await tx.find_value(holder, key)
-    known = row is not None and await is_removable(tx, row)
+    place = await enter_place(tx, holder, tx.context.anchor)
+    known = await place.is_removable(await tx.find_value(holder, key))
     claimed = await _is_claimed(tx, holder, key)
     if not known and not claimed:
         raise ProcessedNotFound()

@@ -83,7 +83,7 @@ class _Past:
         lists = subject_list(holder).newest_first(self._tx, first_of(revision), last_of(revision))
         async for chunk in lists:
             for entry in chunk:
-                if entry.effect:
+                if entry.took_effect:
                     made += [(entry, index) for index in entry.indexes(key)]
         if later < len(made):
             return (await resolve_value(self._tx, *made[later])).after

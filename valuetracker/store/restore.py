@@ -8,6 +8,8 @@ hidden at the restore count as unanchored, because the caller asked for them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import orjson
 
 from valuetracker.errors import (
@@ -17,7 +19,7 @@ from valuetracker.errors import (
     InstanceNotFound,
 )
 from valuetracker.records import ChangedValue, Restored
-from valuetracker.store.log.replay import Replay, Source
+from valuetracker.store.log.replay import Replay, fold
 from valuetracker.store.log.state_at import (
     FormerInstance,
     character_at,
@@ -26,18 +28,19 @@ from valuetracker.store.log.state_at import (
     instance_at,
     instances_at,
     shape_at,
-    taken_instance_at,
     values_at,
 )
 from valuetracker.store.rows.chat_rows import check_no_operations
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
+from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import DataRow, HolderRow, changed_value
 from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.spaces import SPACES, Address
 from valuetracker.store.rows.spaces import instance as address_of
-from valuetracker.store.story.contents import replayed_values
-from valuetracker.store.story.point import Point, positions_at
+from valuetracker.store.story.contents import instances_of, replayed_values
+from valuetracker.store.story.former_sources import Chats, FormerSources
+from valuetracker.store.story.point import Point
+from valuetracker.store.tx.binding import leave_chat
 from valuetracker.store.tx.changes import Change, ChangeValue, PutCharacter, PutInstance
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.removal import removal_of
@@ -83,18 +86,26 @@ async def restore_value(
     moment = await find_moment(tx, revision)
     then = [value for value in await values_at(tx, holder, moment) if value.key == key]
     restoration = Restoration(tx, moment, dry_run=dry_run)
-    existed = await _existed(tx, holder, moment)
-    await restoration.restore_value(holder, row, then[0].after if then else None, existed)
+    home = await _home_at(tx, holder, moment)
+    await restoration.restore_value(holder, row, then[0].after if then else None, home)
     return await restoration.finish()
 
 
-async def _existed(tx: Ledger, holder: HolderRow, moment: Moment) -> bool:
-    """Return True if an instance, or the chat of a space, existed at a moment."""
+@dataclass(slots=True, frozen=True)
+class Home:
+    """The chat that a holder was in, which may be none."""
+
+    chat: int | None
+
+
+async def _home_at(tx: Ledger, holder: HolderRow, moment: Moment) -> Home | None:
+    """Return where a holder was at a moment; None if it, or the chat of a space, was not there."""
     if holder.space == "instance":
-        return await instance_at(tx, holder, moment) is not None
+        former = await instance_at(tx, holder, moment)
+        return Home(former.chat) if former is not None else None
     assert holder.chat is not None
     shape = await shape_at(tx, await tx.get_chat(holder.chat), moment)
-    return shape is not None and shape.after is not None
+    return Home(holder.chat) if shape is not None and shape.after is not None else None
 
 
 async def restore_character(
@@ -138,7 +149,7 @@ async def restore_chat_to(
         space_holder = await tx.find_space(chat, space)
         if space_holder is not None:
             values = await values_at(tx, space_holder, moment)
-            await restoration.restore_values(space_holder, values, chat.number)
+            await restoration.restore_values(space_holder, values, chat.number, chat.number)
     await restoration.restore_instances(chat, await chat_instances_at(tx, chat, moment))
     return await restoration.finish()
 
@@ -146,16 +157,16 @@ async def restore_chat_to(
 async def restore_point(tx: Ledger, point: Point, dry_run: bool = False) -> Restored:
     """Restore a chat to a point of its story."""
     chat = point.chat
-    restoration = Restoration(tx, point.moment, point, dry_run)
+    restoration = Restoration(tx, Moment(point.revision), point, dry_run)
     replay = Replay(tx)
     for space in SPACES:
         space_holder = await tx.find_space(chat, space)
         if space_holder is not None:
-            values = await replayed_values(tx, replay, space_holder, point.counts)
-            await restoration.restore_values(space_holder, values, chat.number)
-    then = await chat_instances_at(tx, chat, point.moment, in_story=True)
+            values = await replayed_values(tx, replay, space_holder, point)
+            await restoration.restore_values(space_holder, values, chat.number, chat.number)
+    then = await instances_of(tx, replay, point)
     for former in then:
-        former.values = await replayed_values(tx, replay, former.holder, point.counts)
+        former.values = await replayed_values(tx, replay, former.holder, point)
     await restoration.restore_instances(chat, then)
     return await restoration.finish()
 
@@ -180,7 +191,7 @@ class Restoration:
         self._changed = 0
         self._listed: list[ChangedValue] = []
         self._warnings: list[str] = []
-        self._visible: dict[int, bool] = {}
+        self._sources = FormerSources(tx, moment, point)
 
     async def finish(self) -> Restored:
         revision = (await self._tx.load_head()).revision
@@ -242,7 +253,7 @@ class Restoration:
         ids = {former.holder.id for former in then}
         for holder in await self._tx.list_holders_of_chat(chat):
             if holder.space == "instance" and holder.id not in ids:
-                await self._leave_chat(holder)
+                await self._send_off(holder)
         for former in then:
             present = await self._tx.find_instance(former.holder.id)
             if present is not None and present.chat != chat.number:
@@ -250,14 +261,10 @@ class Restoration:
             else:
                 await self.restore_instance(former)
 
-    async def _leave_chat(self, holder: HolderRow) -> None:
-        """Delete an instance the chat did not have, if it was created since."""
+    async def _send_off(self, holder: HolderRow) -> None:
+        """Delete an instance the chat did not have, unless it came from elsewhere since."""
         former = await instance_at(self._tx, holder, self._moment)
-        if former is None and self._point is not None:
-            former = await taken_instance_at(
-                self._tx, holder, self._moment, self._point.chat.number
-            )
-        if former is None:
+        if former is None or former.chat == holder.chat:
             await self._remove_instance(holder)
         else:
             self.warn(f"Instance {holder.id} came to this chat later and stays as it is.")
@@ -270,96 +277,66 @@ class Restoration:
     async def restore_instance(self, former: FormerInstance) -> None:
         """Restore an instance with its values."""
         chat = await self._put_instance(former)
-        await self.restore_values(former.holder, former.values, chat)
+        await self.restore_values(former.holder, former.values, chat, former.chat)
 
     async def restore_values(
-        self, holder: HolderRow, values: list[LoggedChange], chat: int | None
+        self, holder: HolderRow, values: list[LoggedChange], chat: int | None, then: int | None
     ) -> None:
-        """Restore the values of a holder that will be in this chat."""
+        """Restore the values of a holder that will be in a chat, and was in one then."""
+        chats = Chats(chat, then)
         # The row that the cache has: the one read from the log is a copy.
         known = await self._tx.get_holder(holder.number)
         rows = {row.key: row for row in await self._tx.list_rows(known)}
-        then = {value.key: value for value in values}
+        former = {value.key: value for value in values}
         for key, row in rows.items():
-            if key not in then:
-                await self._restore_value(known, row, None, chat)
+            if key not in former:
+                await self._restore_value(known, row, None, chats)
         # In the order of then, so that keys that come back get that order.
-        for key, former in then.items():
-            await self._restore_value(known, rows[key], former.after, chat)
+        for key, value in former.items():
+            await self._restore_value(known, rows[key], value.after, chats)
 
     async def restore_value(
-        self, holder: HolderRow, row: DataRow, value: str | None, existed: bool
+        self, holder: HolderRow, row: DataRow, value: str | None, then: Home | None
     ) -> None:
-        """Restore one key of a holder, which stays where it is."""
-        if existed:
-            await self._restore_value(holder, row, value, holder.chat)
-        elif self._is_other(row, None):
+        """Restore one key of a holder, which stays where it is; None if there was no holder."""
+        if then is not None:
+            await self._restore_value(holder, row, value, Chats(holder.chat, then.chat))
+        elif await self._is_other(row, None):
             # A branch took over changes from before it existed, and none of them made this.
             self._count(holder, row, None)
             self._changes.append(ChangeValue(holder, row.key, None, "restore", "[]"))
 
-    def _is_other(self, row: DataRow, value: str | None) -> bool:
+    async def _is_other(self, row: DataRow, value: str | None) -> bool:
         """
         Return True if a key has changed since, or has another value.
 
-        As of a message, the value can be another without a new change: a message that was
-        seen before may stand behind it now.
+        As of a message: if it has any change that is not in that state.
         """
-        return row.last_change > self._moment.entry or row.value != value
+        if row.last_change > self._moment.entry or row.value != value:
+            return True
+        if self._point is not None and self._point.message_id is not None:
+            async for source in self._replay.walk(row.holder, row.key, row.last_change):
+                if not self._point.takes(source):
+                    return True
+        return False
 
     async def _restore_value(
-        self, holder: HolderRow, row: DataRow, value: str | None, chat: int | None
+        self, holder: HolderRow, row: DataRow, value: str | None, chats: Chats
     ) -> None:
-        if not self._is_other(row, value):
+        if not await self._is_other(row, value):
             return
         self._count(holder, row, value)
-        sources = await self._sources(row, chat)
-        self._changes.append(ChangeValue(holder, row.key, value, "restore", sources))
-
-    async def _sources(self, row: DataRow, chat: int | None) -> str:
-        """
-        Return the source changes that made the value, oldest first, as JSON.
-
-        Each is [entry, index in it, 1 if it counts whether its place is visible or not]. They
-        go back to a base that no flip can reach: older changes can never count again.
-        """
-        found: list[tuple[int, int, int]] = []
-        async for source in self._replay.walk(row.holder, row.key, row.last_change):
-            entry = source.entry
-            if not await self._counted(entry):
-                continue
-            if source.change.op == "restore":
-                found += reversed(await self._named(source, chat))
-            else:
-                found.append((entry.entry, source.index, int(not _follows(entry, chat))))
-            if source.change.op in BASES and not entry.is_flippable:
-                break
-        return orjson.dumps(found[::-1]).decode()
-
-    async def _named(self, restore: Source, chat: int | None) -> list[tuple[int, int, int]]:
-        """Return the changes a restore names, as far as they were live at the moment."""
-        found: list[tuple[int, int, int]] = []
-        for number, index, always in orjson.loads(restore.change.operand or "[]"):
-            named = await self._replay.find_named(restore, number, index)
-            if named is not None and (always or await self._counted(named.entry)):
-                found.append((number, index, int(always or not _follows(named.entry, chat))))
-        return found
-
-    async def _counted(self, entry: EntryRow) -> bool:
-        """Return True if a change was one of those that made the old state."""
-        if self._point is not None:
-            return self._point.counts(entry)
-        return entry.revision <= self._moment.revision and await self._was_live(entry)
-
-    async def _was_live(self, entry: EntryRow) -> bool:
-        """Return True if the place of an entry was visible at the moment."""
-        if entry.place is None or not entry.anchor_chat:
-            return True
-        if entry.place not in self._visible:
-            places = (await self._tx.load_places([entry.place])).values()
-            positions = await positions_at(self._tx, places, self._moment.revision)
-            self._visible[entry.place] = positions.get(entry.place) is not None
-        return self._visible[entry.place]
+        named = await self._sources.named(holder, row, chats)
+        order = await self._sources.order(holder, chats.now)
+        # If messages were moved since, the same changes make another value: it follows none then.
+        now, _ = fold(sorted((each.source for each in named), key=order.key))
+        follows = now == value
+        names = [(each.source.entry.entry, each.source.index, each.always) for each in named]
+        operand = orjson.dumps(names).decode() if follows else None
+        reachable = follows and any(each.is_flippable for each in named)
+        self._changes.append(
+            ChangeValue(holder, row.key, value, "restore", operand, reachable=reachable)
+        )
 
     async def _put_instance(self, former: FormerInstance) -> int | None:
         """Restore the instance itself; return the chat it will be in."""
@@ -388,12 +365,6 @@ class Restoration:
         )
         if present is None or wanted.differs_from(present):
             self._changes.append(wanted)
+        if present is None and not self._dry_run:
+            await leave_chat(self._tx, await self._tx.get_holder(former.holder.number), chat)
         return chat
-
-
-def _follows(entry: EntryRow, chat: int | None) -> bool:
-    """Return True if a change goes on following the story: visible, and in this chat."""
-    if entry.place is None:
-        return True
-    elsewhere = chat is not None and entry.anchor_chat != chat
-    return entry.is_flippable and entry.is_live and not elsewhere

@@ -16,13 +16,13 @@ from valuetracker.records import Cleared, CurrentVersion, NewVersion, Series, Ve
 from valuetracker.store.log.state_at import ChatAt, former_values_record
 from valuetracker.store.rows.holders import DataRow, HolderRow, values_record
 from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.rows.spaces import Address, item_key, split_key
+from valuetracker.store.rows.spaces import CURRENT, Address, item_key, split_key
 from valuetracker.store.story.contents import values_of_space
-from valuetracker.store.story.series import CURRENT, SeriesVersions, parse_series
-from valuetracker.store.story.visibility import is_removable
-from valuetracker.store.tx.changes import Change, ChangeValue, remove
+from valuetracker.store.story.series import SeriesVersions, parse_series
+from valuetracker.store.tx.changes import ChangeValue, remove
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.store.tx.places import is_hidden, register_place
+from valuetracker.store.tx.places import register_place
+from valuetracker.store.tx.write_place import enter_place
 from valuetracker.store.tx.write_target import (
     check_chat_if_match,
     find_writable_holder,
@@ -114,9 +114,9 @@ async def remove_version(
     if version is None:
         version = await _current(tx, holder, name)
     await check_chat_if_match(tx, chat_id)
-    await register_place(tx, holder, tx.context.anchor)
+    place = await enter_place(tx, holder, tx.context.anchor)
     row = (await _rows(tx, holder, name)).get(str(version))
-    if row is None or not await is_removable(tx, row):
+    if row is None or not await place.is_removable(row):
         raise VersionNotFound()
     await tx.apply([remove(holder, row.key, tx.context.anchor)])
     return {"success": True, "currentVersion": await _current(tx, holder, name)}
@@ -127,20 +127,21 @@ async def clear_series(tx: Ledger, chat_id: str, name: str) -> Cleared:
     await check_chat_if_match(tx, chat_id)
     if holder is None:
         return {"clearedCount": 0}
-    await register_place(tx, holder, tx.context.anchor)
-    changes: list[Change] = [
-        remove(holder, row.key, tx.context.anchor)
+    place = await enter_place(tx, holder, tx.context.anchor)
+    # The pointer then points to nothing, which is as good as no pointer.
+    versions = [
+        row
         for item, row in (await _rows(tx, holder, name)).items()
-        # The pointer then points to nothing, which is as good as no pointer.
-        if item != CURRENT and await is_removable(tx, row)
+        if item != CURRENT and await place.is_removable(row)
     ]
-    if not changes:
-        return {"clearedCount": 0}
-    rows = await _rows(tx, holder, name)
-    count = sum(1 for item, row in rows.items() if item != CURRENT and row.value is not None)
-    hidden = await is_hidden(tx, holder, tx.context.anchor)
-    await tx.apply(changes)
-    return {"clearedCount": 0 if hidden else count}
+    await tx.apply([remove(holder, row.key, tx.context.anchor) for row in versions])
+    left = await tx.load_rows(holder, [row.key for row in versions])
+    cleared = [
+        row.key
+        for row in versions
+        if row.value is not None and ((now := left[row.key]) is None or now.value is None)
+    ]
+    return {"clearedCount": len(cleared)}
 
 
 async def _rows(tx: Ledger, holder: HolderRow, name: str) -> dict[str, DataRow]:

@@ -129,12 +129,13 @@ export class Mirror {
      *
      * @param {Array<{operation: any, entry: Entry}>} operations
      * @param {{revision: number, results: any[]}} answer
+     * @param {boolean} live false if some of it was stored dormant
      */
-    async applyAnswer(operations, { revision, results }) {
+    async applyAnswer(operations, { revision, results }, live = true) {
         const touched = results.some((result, index) => SETTING.has(operations[index].operation.op)
-            || result.added || result.removed || result.removedCount);
+            || result.superseded || result.added || result.removed || result.removedCount);
         // If nobody else wrote in between, the server has made the same value as we have.
-        const alone = revision === this.knownRevision + 1;
+        const alone = live && revision === this.knownRevision + 1;
         if (touched) this.addOwnRevision(revision);
         /** @type {Change[]} */
         const changes = [];
@@ -145,15 +146,16 @@ export class Mirror {
                 this.#written.set(`${row.instanceId ?? ''}\n${key}`, { revision, replaced: overwrites(operation.op) });
             }
             const last = operations.findLastIndex((one) => one.entry.row === row && one.entry.key === key);
-            if (key !== null && index === last && 'value' in result) {
-                this.#setLive(/** @type {Values} */ (row), key, result.value, changes);
+            // Without a value, a change that was superseded left the key absent.
+            if (key !== null && index === last && ('value' in result || result.superseded)) {
+                this.#setLive(/** @type {Values} */ (row), key, 'value' in result ? result.value : ABSENT, changes);
             }
         });
         for (const [index, { operation, entry }] of operations.entries()) {
             const { row, key } = entry;
-            if (key === null || !SETTING.has(operation.op) || 'value' in results[index]) continue;
+            if (key === null || !SETTING.has(operation.op) || 'value' in results[index] || results[index].superseded) continue;
             // Integers beyond 2^53 are what the server's answer makes of them.
-            if ((alone || overwrites(operation.op)) && !holdsBigInt(entry.after)) {
+            if ((alone || (live && overwrites(operation.op))) && !holdsBigInt(entry.after)) {
                 if (entry.after !== ABSENT) results[index].value = plainJson(entry.after);
                 continue;
             }
@@ -227,7 +229,7 @@ export class Mirror {
             if (change.op === 'reconcile') [source, this.visibilityChanged] = ['story', true];
             if (change.op === 'restore') source = 'restore';
             if (change.anchor && !session.knows(change.anchor.messageId)) this.visibilityChanged = true;
-            if (change.live === false) continue;
+            if (change.live === false || change.superseded) continue;
             if (change.space) changes.push({ instanceId: null, key: change.key, space: change.space });
             else if (change.key === null) again ||= change.instanceId !== null;
             else await this.#applyChange(change, event.revision, changes);

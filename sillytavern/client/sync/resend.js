@@ -52,7 +52,7 @@ export async function reportOverwritten(session, operations, after, { headers })
     const query = { after, before, limit: MOST_CHANGES };
     const { body } = await session.owner.transport.request('GET', `${session.base}/history`, { query });
     for (const { op, instanceId = null, key, value } of operations) {
-        const theirs = overwrites(op) && body.items.find((/** @type {any} */ one) => one.instanceId === instanceId && one.key === key && one.live);
+        const theirs = overwrites(op) && body.items.find((/** @type {any} */ one) => one.instanceId === instanceId && one.key === key && one.live && !one.superseded);
         if (!theirs) continue;
         const mine = op === 'set' ? value : ABSENT;
         const there = 'after' in theirs ? theirs.after : ABSENT;

@@ -191,8 +191,9 @@ export class Saver {
                 });
                 for (const entry of entries) entry.done = true;
                 if (operations.some(({ operation }) => operation.anchor)) this.session.story.noteWrite();
-                hidden ||= answer.headers.get('x-live') === 'false';
-                await this.session.mirror.applyAnswer(operations, answer.body);
+                const live = answer.headers.get('x-live') !== 'false';
+                hidden ||= !live || answer.headers.get('x-superseded') === 'true';
+                await this.session.mirror.applyAnswer(operations, answer.body, live);
                 results.push(...answer.body.results);
             } catch (error) {
                 for (const entry of entries) entry.done = true;
@@ -205,7 +206,8 @@ export class Saver {
                 }
             }
         }
-        // Neither a write to a message that is not visible nor a refused write changes the state: read it again.
+        // A write to a message that is not visible, one that a later message covers, and one that is refused do not
+        // change the state: read it again.
         if ((hidden || refusal) && !this.session.stale && !this.session.away) await this.session.mirror.readAgain('remote');
         if (refusal) {
             this.session.owner.emit('error', refusal);

@@ -11,7 +11,7 @@ const WIDTH = 64;
 const HEIGHT = 18;
 const EDGE = 2;
 
-/** @typedef {{revision: number, at: string, actor: string, instanceId: string|null, key: string, op: string, before?: any, after?: any, anchor: any, live: boolean, space?: string}} Item */
+/** @typedef {{revision: number, at: string, actor: string, instanceId: string|null, key: string, op: string, before?: any, after?: any, value?: any, anchor: any, live: boolean, superseded?: boolean, space?: string}} Item */
 
 export class Lines {
     /** Newest first. @type {Item[]} */

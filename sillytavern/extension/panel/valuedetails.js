@@ -63,14 +63,18 @@ export class ValueDetails {
 
     /** @param {import('./lines.js').Item} item */
     #item(item) {
-        return make('li', { class: item.live ? '' : 'vt-dormant' },
+        const counts = item.live && !item.superseded;
+        return make('li', { class: counts ? '' : 'vt-dormant' },
             make('span', { class: 'vt-when', title: new Date(item.at).toLocaleString() }, `${this.#who(item)} · ${moment(item.at)}`),
-            make('span', { class: 'vt-change' }, valueShown(item.before), ' → ', valueShown(item.after)));
+            item.superseded
+                ? make('span', { class: 'vt-change' }, valueShown(item.value))
+                : make('span', { class: 'vt-change' }, valueShown(item.before), ' → ', valueShown(item.after)));
     }
 
     /** @param {import('./lines.js').Item} item */
-    #who({ actor, anchor, live, op }) {
+    #who({ actor, anchor, live, op, superseded }) {
         if (!live) return say('undone');
+        if (superseded) return say('superseded');
         if (op === 'restore') return say('byRestore');
         if (actor === 'user') return say('byYou');
         if (!anchor) return say('byExtension');

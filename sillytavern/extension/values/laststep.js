@@ -113,7 +113,7 @@ export class LastStep {
         } catch {
             return;
         }
-        const done = items.filter((item) => item.live && item.op !== 'reconcile'
+        const done = items.filter((item) => item.live && !item.superseded && item.op !== 'reconcile'
             && item.anchor?.messageId === anchor.messageId && String(item.anchor.swipe) === anchor.swipe);
         if (!done.length) return;
         this.#begin('reply');

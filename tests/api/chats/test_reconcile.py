@@ -100,12 +100,12 @@ def test_the_same_reconcile_twice_changes_nothing(values: Values) -> None:
     assert head(values.client) == 4
 
 
-def test_the_last_change_is_decided_by_revision_and_not_by_place(values: Values) -> None:
+def test_the_last_change_is_decided_by_place_and_then_by_revision(values: Values) -> None:
     chat = values.chat
     values.set("hp", 45, "m1")
     values.set("hp", 40, "m2")
     values.set("hp", 44, "m1")
-    assert values.data() == {"hp": 44}
+    assert values.data() == {"hp": 40}
 
     chat.reconcile("m1")
     assert values.data() == {"hp": 44}
@@ -270,11 +270,11 @@ def test_another_chain_makes_a_revision_even_if_nothing_flips(
     values: Values, places: tuple[Any, ...]
 ) -> None:
     values.set("hp", 45, "m1")
-    values.set("hp", 40, "m2")
+    values.set("mp", 40, "m2")
 
     assert values.chat.reconcile(*places) == reconciled(4)
     assert values.chat.reconcile(*places) == reconciled(4)
-    assert values.data() == {"hp": 40}
+    assert values.data() == {"hp": 45, "mp": 40}
 
 
 def test_the_first_chain_of_a_chat_makes_a_revision(values: Values) -> None:

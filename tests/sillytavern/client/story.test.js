@@ -36,6 +36,20 @@ test('a person\'s edit survives a swipe, and increments are counted again', asyn
     assert.equal(vt.chat.state.gold, 80);
 });
 
+test('a late write for an earlier reply does not replace what a later reply has set', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50, gold: 1, curse: true } });
+    await reply(tavern, vt, () => {});
+    const early = vt.chat.anchor(tavern.chat.length - 1);
+    await reply(tavern, vt, (state) => { state.hp = 40; delete state.curse; });
+
+    const late = await vt.chat.batch((state) => { state.hp = 90; state.curse = 'old'; }, { anchor: early });
+    assert.deepEqual(late.results, [{ value: 40, superseded: true }, { superseded: true }]);
+    await vt.chat.increment('gold', 2, { anchor: early });
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 40, gold: 3 });
+    await tavern.swipe();
+    assert.deepEqual(vt.chat.snapshot().data, { hp: 90, gold: 3, curse: 'old' });
+});
+
 test('a swipe undoes only the changes of its message to an object', async (t) => {
     const { tavern, vt } = await begin(t, { state: { outfit: { top: 'coat' }, bag: ['rope'] } });
     await reply(tavern, vt, (state) => { state.outfit.hat = 'cap'; state.bag.push('lamp'); });

@@ -268,19 +268,39 @@ SELECT_FOLDED = select_entries(
 )
 
 
-async def find_entry(tx: RowReader, holder: int, number: int) -> EntryRow | None:
+# No entry has this number.
+FOLDED = 0
+
+
+async def find_entry(tx: RowReader, holder: int, number: int, key: str) -> EntryRow | None:
     """
-    Return the entry of a holder that has this number, also one it has taken over.
+    Return the entry of a holder that has this number and a change of a key, also a taken one.
 
     For a folded one, that is the entry it was folded into; None if no state was left.
     """
     known = tx.read_entries.entries
     if (holder, number) not in known:
-        entry = await _find(tx, holder, number)
-        if entry is not None:
-            await find_anchors(tx, [entry])
-        tx.read_entries.add(holder, number, entry)
-    return known[holder, number]
+        tx.read_entries.add(holder, number, await _find(tx, holder, number))
+    entry = known[holder, number]
+    oldest = last_of((await tx.load_head()).oldest)
+    if entry is None or not entry.taken or number > oldest or entry.indexes(key):
+        return entry
+    # Only changes of other keys were retained of it.
+    return await _find_folded(tx, holder)
+
+
+async def find_state(tx: RowReader, holder: int, number: int, key: str) -> EntryRow | None:
+    """
+    Return the entry of a holder that has this number, and a change of a key with what came of it.
+
+    For a folded one, that is the entry with the state; None if the key has none, and for a taken
+    one.
+    """
+    if number <= last_of((await tx.load_head()).oldest):
+        entry = await _find_folded(tx, holder)
+    else:
+        entry = await find_entry(tx, holder, number, key)
+    return entry if entry is not None and not entry.taken and entry.indexes(key) else None
 
 
 async def _find(tx: RowReader, holder: int, number: int) -> EntryRow | None:
@@ -293,8 +313,19 @@ async def _find(tx: RowReader, holder: int, number: int) -> EntryRow | None:
         if row is not None:
             found = (await read_entries(tx, [row]))[0]
             found.taken = statement is taken
+            await find_anchors(tx, [found])
             return found
     if number > oldest:
         raise DatabaseDamaged()
-    row = await tx.fetch_one(SELECT_FOLDED, subject=holder, until=oldest)
-    return (await read_entries(tx, [row]))[0] if row is not None else None
+    return await _find_folded(tx, holder)
+
+
+async def _find_folded(tx: RowReader, holder: int) -> EntryRow | None:
+    """Return the entry with the folded state of a holder; None if no state was left."""
+    known = tx.read_entries.entries
+    if (holder, FOLDED) not in known:
+        until = last_of((await tx.load_head()).oldest)
+        row = await tx.fetch_one(SELECT_FOLDED, subject=holder, until=until)
+        found = (await read_entries(tx, [row]))[0] if row is not None else None
+        tx.read_entries.add(holder, FOLDED, found)
+    return known[holder, FOLDED]

@@ -93,6 +93,7 @@ def _list(current: Any) -> list[Any]:
     return current
 
 
+# Those of batch operations.
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "merge": _merge,
     "increment": _increment,

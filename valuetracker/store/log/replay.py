@@ -1,12 +1,12 @@
 """
-Replay: recompute a key from its source changes, in the order of their revisions.
+Replay: recompute a key from its source changes, in the order of the story.
 
 The changes of a key are a linked list: each names the entry of the one before it. So a key
-is recomputed by going back from its last change to the last base, and applying the changes
-from there; how much else has happened does not matter.
+is recomputed by going back from its last change to a base that no older one stands behind, and
+applying the changes from there in their order; how much else has happened does not matter.
 
 The log leaves out large values that change a little. They are made in the same way, of the last
-value that is held whole: `tx/apply_values.py` says how far back that is at the most.
+value that is held whole: `tx/leaving_out.py` says how far back that is at the most.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
-from valuetracker.store.log.lists import SELECT_ENTRY, find_anchors, find_entry, read_entries
+from valuetracker.store.log.lists import (
+    SELECT_ENTRY,
+    find_anchors,
+    find_entry,
+    find_state,
+    read_entries,
+)
 from valuetracker.store.log.operators import ABSENT, apply_operator
+from valuetracker.store.log.order import Order, Source
 from valuetracker.store.rows.entries import (
     BASES,
     DERIVED,
@@ -29,16 +36,7 @@ from valuetracker.store.rows.entries import (
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.values import canonical
 
-Counts = Callable[[EntryRow], bool]
-
-
-@dataclass(slots=True, frozen=True)
-class Source:
-    """One source change of a key: its entry, and its position there."""
-
-    entry: EntryRow
-    index: int
-    change: LoggedChange
+Counts = Callable[[Source], bool]
 
 
 @dataclass(slots=True)
@@ -70,7 +68,7 @@ class Replay:
         """Yield the source changes of a key, newest first, from the entry of its last change."""
         number = last
         while number:
-            entry = await self.find_entry(holder, number)
+            entry = await self.find_entry(holder, number, key)
             if entry is None:
                 # Of folded changes only values are left, and the key had none.
                 return
@@ -84,9 +82,9 @@ class Replay:
                     # Past all other derived changes, however often it has flipped.
                     number = int(change.operand)
 
-    async def find_entry(self, holder: int, number: int) -> EntryRow | None:
+    async def find_entry(self, holder: int, number: int, key: str) -> EntryRow | None:
         """Return an entry of a holder by its number; see `find_entry` of the lists."""
-        return await find_entry(self._tx, holder, number)
+        return await find_entry(self._tx, holder, number, key)
 
     async def find_own_entry(self, holder: int, number: int) -> EntryRow | None:
         """Return the entry of a holder that has this number, if it is neither taken nor folded."""
@@ -97,11 +95,11 @@ class Replay:
         await find_anchors(self._tx, entries)
         return entries[0]
 
-    async def _sources(
-        self, holder: int, key: str, last: int, counts: Counts
+    async def collect(
+        self, holder: int, key: str, last: int, counts: Counts, order: Order
     ) -> tuple[list[Source], int]:
         """
-        Return the changes that count, oldest first, from the last base on.
+        Return the changes that count, in their order, as far back as they matter.
 
         Also the entry of the newest change, whether it counts or not.
         """
@@ -109,68 +107,119 @@ class Replay:
         newest = 0
         async for source in self.walk(holder, key, last):
             newest = newest or source.entry.entry
-            if not counts(source.entry):
+            if not counts(source):
                 continue
             found.append(source)
-            if source.change.op in BASES:
+            if order.covers_older(source):
                 break
-        found.reverse()
-        if found and found[0].change.op == "restore":
-            named = await self._named(found[0], counts)
-            if named is not None:
-                found[:1] = named
+        found.sort(key=order.key)
         return found, newest
 
-    async def _named(self, restore: Source, counts: Counts) -> list[Source] | None:
+    async def _since_base(self, found: list[Source], counts: Counts, order: Order) -> list[Source]:
+        """Return the changes from the last base on; a restore is replaced by those it names."""
+        found = _from_last_base(found)
+        if found and found[0].change.op == "restore":
+            named = await self._named(found[0], counts, order)
+            if named is not None:
+                found[:1] = named
+        return found
+
+    async def _named(self, restore: Source, counts: Counts, order: Order) -> list[Source] | None:
         """
         Return the changes a restore names, as far as they count; None if some were folded.
 
-        Changes whose message was hidden at the restore always count.
+        Changes whose message was hidden at the restore always count. A restore that names none,
+        not even an empty list, is as good as a set.
         """
+        if restore.change.operand is None:
+            return None
         found: list[Source] = []
-        for number, index, always in orjson.loads(restore.change.operand or "[]"):
+        for number, index, always in orjson.loads(restore.change.operand):
             source = await self.find_named(restore, number, index)
             if source is None:
                 return None
-            if always or counts(source.entry):
+            if always or counts(source):
                 found.append(source)
-        for index in range(len(found) - 1, -1, -1):
-            if found[index].change.op in BASES:
-                return found[index:]
-        return found
+        found.sort(key=order.key)
+        return _from_last_base(found)
 
     async def find_named(self, restore: Source, number: int, index: int) -> Source | None:
         """Return a change that a restore names; None if it was folded."""
-        entry = await self.find_entry(restore.entry.subject, number)
+        entry = await self.find_entry(restore.entry.subject, number, restore.change.key)
         if entry is None or entry.entry != number or index >= len(entry.logged):
             return None
         change = entry.logged[index]
         # The entry that others were folded into may have the number of the named one.
         return Source(entry, index, change) if change.key == restore.change.key else None
 
-    async def replay(self, holder: int, key: str, last: int, counts: Counts) -> Replayed:
-        sources, newest = await self._sources(holder, key, last, counts)
-        value: str | None = None
-        conflicts: list[Conflict] = []
-        for source in sources:
-            try:
-                value = _apply(source.change, value)
-            except ValueTrackerError as refusal:
-                conflicts.append(Conflict(source, refusal.message))
+    async def replay(
+        self, holder: int, key: str, last: int, counts: Counts, order: Order
+    ) -> Replayed:
+        found, newest = await self.collect(holder, key, last, counts, order)
+        sources = await self._since_base(found, counts, order)
+        value, conflicts = fold(sources)
         return Replayed(value, conflicts, sources, newest)
 
+    async def survey(
+        self, holder: int, key: str, last: int, order: Order
+    ) -> tuple[int | None, bool]:
+        """
+        Return where the last change of a key stands, live or dormant; None for the beginning.
 
-def is_live(entry: EntryRow) -> bool:
-    return entry.is_live
+        Also True if a flip can reach a change of it.
+        """
+        found = [source async for source in self.walk(holder, key, last)]
+        found = [source for source in found if not source.entry.dropped]
+        found.sort(key=order.key)
+        furthest = order.place(found[-1]) if found and order.key(found[-1])[0] else None
+        for source in reversed(found):
+            if source.entry.is_flippable:
+                return furthest, True
+            if source.change.op in BASES:
+                return furthest, await self._names_flippable(source)
+        return furthest, False
+
+    async def _names_flippable(self, base: Source) -> bool:
+        """Return True if a restore names a change that a flip can reach."""
+        if base.change.op != "restore":
+            return False
+        for number, index, always in orjson.loads(base.change.operand or "[]"):
+            source = None if always else await self.find_named(base, number, index)
+            if source is not None and source.entry.is_flippable:
+                return True
+        return False
+
+
+def fold(sources: list[Source], value: str | None = None) -> tuple[str | None, list[Conflict]]:
+    """Apply changes to a value, one after the other; return it, and those that do not apply."""
+    conflicts: list[Conflict] = []
+    for source in sources:
+        try:
+            value = _apply(source.change, value)
+        except ValueTrackerError as refusal:
+            conflicts.append(Conflict(source, refusal.message))
+    return value, conflicts
+
+
+def _from_last_base(sources: list[Source]) -> list[Source]:
+    for index in range(len(sources) - 1, -1, -1):
+        if sources[index].change.op in BASES:
+            return sources[index:]
+    return sources
+
+
+def is_live(source: Source) -> bool:
+    return source.entry.is_live
 
 
 def _apply(change: LoggedChange, value: str | None) -> str | None:
     if change.op == "remove":
         return None
-    if change.op == "restore":
-        return change.after
+    if change.op == "set":
+        # Of one that is late or took no effect, `after` says what the key read then.
+        return change.operand if change.operand is not None else change.after
     if change.op in BASES:
-        return change.after if change.after is not None else change.operand
+        return change.after
     before: Any = ABSENT if value is None else orjson.loads(value)
     assert change.operand is not None
     return canonical(apply_operator(change.op, before, orjson.loads(change.operand)))
@@ -198,11 +247,10 @@ async def _change_before(tx: RowReader, entry: EntryRow, index: int) -> tuple[En
     earlier = [each for each in entry.indexes(change.key) if each < index]
     if earlier:
         return entry, earlier[0]
-    found = await find_entry(tx, entry.subject, change.prev_of_key)
-    indexes = found.indexes(change.key) if found is not None else []
-    if found is None or not indexes:
+    found = await find_state(tx, entry.subject, change.prev_of_key, change.key)
+    if found is None:
         raise DatabaseDamaged()
-    return found, indexes[0]
+    return found, found.indexes(change.key)[0]
 
 
 def _apply_all(whole: LoggedChange, steps: list[LoggedChange]) -> str:

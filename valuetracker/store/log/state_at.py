@@ -20,7 +20,6 @@ from valuetracker.store.log.lists import (
     back,
     read_entries,
     subject_list,
-    taken_list,
 )
 from valuetracker.store.log.replay import resolve_value
 from valuetracker.store.rows.characters import CharacterRow
@@ -156,7 +155,7 @@ async def _add_framed(tx: RowReader, number: int, framed: dict[str, int], found:
 def _collect(found: Found, entries: list[EntryRow]) -> None:
     """Take the last change of each key, from entries that come newest first."""
     for entry in entries:
-        if entry.effect:
+        if entry.took_effect:
             for index in range(len(entry.logged) - 1, -1, -1):
                 found.setdefault(entry.logged[index].key, (entry, index))
 
@@ -200,22 +199,6 @@ async def instance_at(tx: RowReader, holder: HolderRow, moment: Moment) -> Forme
     stored = orjson.loads(shape.after)
     record = await shown_instance(tx, stored)
     return FormerInstance(holder, shape.ordinal, record, stored["chat"], present_values(state))
-
-
-async def taken_instance_at(
-    tx: RowReader, holder: HolderRow, moment: Moment, chat: int
-) -> FormerInstance | None:
-    """Return an instance of a branch as it was in the parent, from taken entries."""
-    async for chunk in (await taken_list(tx, holder)).newest_first(tx, 0, moment.entry):
-        for entry in chunk:
-            for change in reversed(entry.logged) if entry.chat == chat else ():
-                if not change.key:
-                    if change.after is None:
-                        return None
-                    stored = orjson.loads(change.after)
-                    shown = await shown_instance(tx, stored)
-                    return FormerInstance(holder, change.ordinal, shown, stored["chat"], [])
-    return None
 
 
 async def shown_instance(tx: RowReader, shape: Shape) -> Instance:
@@ -272,25 +255,7 @@ async def instances_at(tx: RowReader, character_id: str, moment: Moment) -> list
     return [each for each in members if each.record["characterId"] == character_id]
 
 
-async def chat_instances_at(
-    tx: RowReader, chat: ChatRow, moment: Moment, in_story: bool = False
-) -> list[FormerInstance]:
-    """
-    Return the instances that were bound to a chat at a moment.
-
-    `in_story` counts what a branch took over as if it had happened to the branch itself.
-    """
-    holders = await tx.list_members(chat)
-    members = await _members_at(tx, holders, moment)
-    if in_story:
-        for holder in holders:
-            if holder.origin is not None:
-                # Only from before its own log began.
-                state = await state_at(tx, holder, moment)
-                former = None
-                if "" not in state:
-                    former = await taken_instance_at(tx, holder, moment, chat.number)
-                if former is not None:
-                    members.append(former)
-        members.sort(key=lambda former: former.ordinal)
+async def chat_instances_at(tx: RowReader, chat: ChatRow, moment: Moment) -> list[FormerInstance]:
+    """Return the instances that were bound to a chat at a moment."""
+    members = await _members_at(tx, await tx.list_members(chat), moment)
     return [each for each in members if each.chat == chat.number]

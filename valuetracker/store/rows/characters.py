@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.records import Character
-from valuetracker.store.rows.pages import select_page
-from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
+from valuetracker.store.rows.row import Row, insert, select, select_numbered, select_page, update
 
 
 @dataclass(slots=True)

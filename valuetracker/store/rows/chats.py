@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from valuetracker.engine.statement import Statement
-from valuetracker.store.rows.pages import select_page
-from valuetracker.store.rows.row import Row, insert, select, select_numbered, update
+from valuetracker.store.rows.row import Row, insert, select, select_numbered, select_page, update
 
 
 @dataclass(slots=True)
@@ -27,6 +26,8 @@ class ChatRow(Row, table="chats"):
     deleted: int = 0
     # The oldest revision at which it can still be read.
     readable_from: int = 0
+    # The revision at which messages of it were last put into another order.
+    reordered: int = 0
     # The revision of its last change, with all that it holds.
     revision: int = 0
     # The last entry about the chat itself.

@@ -37,10 +37,20 @@ USUAL_ACTOR = "extension"
 # Values above this many bytes are left out of feed events; the reader can read them.
 LARGEST_SHOWN = 64 * 1024
 
-# Derived changes: they say what came of the log, not what somebody asked for.
-DERIVED = frozenset({"reconcile", "branch"})
+# Derived changes: they say what came of the log, not what somebody asked for. `state` is the
+# value of a key at the moment up to which the log is folded, if its changes could not be folded.
+DERIVED = frozenset({"reconcile", "branch", "state"})
 # Bases: they start a key anew, so older changes of it do not matter any more.
 BASES = frozenset({"set", "remove", "restore", "adopt", "base"})
+# Changes that nobody made: values that were kept when the log was folded, or a chat was left.
+KEPT = frozenset({"base", "state"})
+
+# How the changes of an entry took effect when they were made.
+DORMANT = 0
+IN_ORDER = 1
+SUPERSEDED = 2
+# They took effect, and stand before other changes of their keys.
+LATE = 3
 
 
 @dataclass(slots=True)
@@ -49,7 +59,8 @@ class LoggedChange:
     One change of an entry; `key` is empty for a change of the subject itself.
 
     `prev_of_key` is the entry with the change of the key before this one; for a derived
-    change `operand` is the entry of the newest source, so that replay goes there at once.
+    change `operand` is the entry of the newest source, so that replay goes there at once; for
+    a folded one it is a place of the message at which the last change folded stands.
     `after` and `ordinal` are the state after it (None: the key was absent). `operand` is
     what was asked for, where `after` does not say it. The value of an adopted key is kept
     elsewhere (see `rows/holders.py`): `held` is put in when the entry is read.
@@ -171,10 +182,13 @@ class EntryRow(Row, table="entries"):
     actor: str | None
     chat: int | None
     place: int | None
-    # 1 if its changes took effect when they were made, 0 if they were stored dormant.
+    # Of unanchored changes: a place of the message at which they stand in the story of their
+    # holder's chat; None: at the beginning.
+    stands: int | None
+    # DORMANT, IN_ORDER, SUPERSEDED or LATE.
     effect: int
-    # The revision at which its instance left the chat of the place, 0 while it is there. After
-    # that no flip reaches the entry: it counts as unanchored, or not at all if `dropped`.
+    # The revision at which its instance left the chat, 0 while it is there. After that no flip
+    # reaches the entry: it counts from the beginning, or not at all if `dropped`.
     left_at: int
     dropped: int
     # How far back the entry before it of its subject is; 0 if there is none.
@@ -239,6 +253,14 @@ class EntryRow(Row, table="entries"):
         return self.anchor.chat if self.anchor is not None else None
 
     @property
+    def took_effect(self) -> bool:
+        return self.effect in (IN_ORDER, LATE)
+
+    @property
+    def is_superseded(self) -> bool:
+        return self.effect == SUPERSEDED
+
+    @property
     def is_flippable(self) -> bool:
         """True if the chain of a chat decides over it."""
         return self.place is not None and not self.left_at and bool(self.anchor_chat)
@@ -250,7 +272,7 @@ class EntryRow(Row, table="entries"):
             return not self.dropped
         # An anchor in no chat is recorded and never flips.
         anchor = self.anchor
-        return anchor is None or not anchor.chat or anchor.position is not None
+        return anchor is None or not anchor.chat or bool(anchor.visible)
 
 
 def anchor_record(entry: EntryRow) -> Anchor | None:
@@ -320,8 +342,6 @@ class ReadEntries:
     def __init__(self) -> None:
         # By subject and number; None where there is none, because it was folded.
         self.entries: dict[tuple[int, int], EntryRow | None] = {}
-        # Keys without a dormant change: holder, key, last change, and the count of flips then.
-        self.without_dormant: set[tuple[int, str, int, int]] = set()
 
     def add(self, subject: int, number: int, entry: EntryRow | None) -> None:
         """Keep an entry; if they become too many, forget the others."""

@@ -20,8 +20,16 @@ from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.records import ChangedValue, Instance
 from valuetracker.store.rows.numbers import revision_of
-from valuetracker.store.rows.pages import select_page
-from valuetracker.store.rows.row import Row, arrays, insert, names, select, select_numbered, update
+from valuetracker.store.rows.row import (
+    Row,
+    arrays,
+    insert,
+    names,
+    select,
+    select_numbered,
+    select_page,
+    update,
+)
 from valuetracker.store.rows.spaces import shown_key
 
 
@@ -122,8 +130,11 @@ class DataRow(Row, table="data"):
     entry: int
     # The entry of its last change, if that took no effect; else 0.
     dormant_entry: int
-    # 1 if the chain of a chat decides over some change of it.
+    # 1 if a flip can reach some change of it.
     anchored: int
+    # A place of the message at which the last of its changes stands, live or dormant. None: at
+    # the beginning, or the story does not order its changes.
+    furthest: int | None = None
     checksum: int = 0
     # The checksum of holder, key and value alone; known once the row is sealed or verified.
     content: int = 0
@@ -138,10 +149,15 @@ class DataRow(Row, table="data"):
         """Return the entry of its last change."""
         return self.dormant_entry or self.entry
 
+    @property
+    def is_removable(self) -> bool:
+        """True if a removal has to be logged: it has a value, or a flip can reach a change."""
+        return self.value is not None or bool(self.anchored)
+
     def _sum(self) -> int:
         self.content = content_sum(self.holder, self.key, self.value)
         return self.content ^ history_sum(
-            self.ordinal, self.entry, self.dormant_entry, self.anchored
+            self.ordinal, self.entry, self.dormant_entry, self.anchored, self.furthest
         )
 
 
@@ -158,8 +174,10 @@ def content_sum(holder: int, key: str, value: str | None) -> int:
     return crc32(f"{holder}\0{key}\0{value}".encode())
 
 
-def history_sum(ordinal: int, entry: int, dormant_entry: int, anchored: int) -> int:
-    return crc32(f"{ordinal}.{entry}.{dormant_entry}.{anchored}".encode())
+def history_sum(
+    ordinal: int, entry: int, dormant_entry: int, anchored: int, furthest: int | None
+) -> int:
+    return crc32(f"{ordinal}.{entry}.{dormant_entry}.{anchored}.{furthest}".encode())
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:
@@ -257,7 +275,7 @@ SELECT_VALUES_OF_CHAT = Statement(
     """
 )
 INSERT_VALUE = insert(DataRow)
-_CHANGED = ("value", "ordinal", "entry", "dormant_entry", "anchored", "checksum")
+_CHANGED = ("value", "ordinal", "entry", "dormant_entry", "anchored", "furthest", "checksum")
 UPDATE_VALUE = Statement(
     f"""
     UPDATE {{schema}}.data SET {", ".join(f"{name} = :{name}" for name in _CHANGED)}

@@ -1,9 +1,9 @@
 """
 The rows of places, and the chain they form.
 
-A place is a message of a chat and one of its swipes. It is visible while it has a position;
-positions only order, so a message that is hidden leaves a hole and one that is shown gets the
-next number. The chain of a chat is its visible places in their order.
+A place is a message of a chat and one of its swipes. All places of a message have its position in
+the story, also hidden ones: a hidden message stays behind the one it followed. Positions only
+order. The chain of a chat is its visible places in their order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from valuetracker.store.rows.row import Row, insert, select, select_numbered, up
 
 @dataclass(slots=True)
 class PlaceRow(Row, table="places"):
-    """A message of a chat and one of its swipes; visible while it has a position."""
+    """A message of a chat and one of its swipes."""
 
     place: int
     chat: int
@@ -24,7 +24,9 @@ class PlaceRow(Row, table="places"):
     swipe: str
     # The revision at which the message was first seen, whichever swipe.
     first_seen: int
-    position: int | None
+    # Where the message stands among all that were ever seen, hidden ones included.
+    position: int
+    visible: int
     # The revision of the first change anchored to it; 0 if there is none.
     first_written: int = 0
     hash: str | None = None
@@ -32,7 +34,7 @@ class PlaceRow(Row, table="places"):
 
     def flip(self, revision: int) -> FlipRow:
         """Return the row that says where it stands from this revision on."""
-        flip = FlipRow(self.place, revision, self.position)
+        flip = FlipRow(self.place, revision, self.position, self.visible)
         flip.seal()
         return flip
 
@@ -46,16 +48,17 @@ SELECT_PLACE = select(
 )
 SELECT_PLACES_NUMBERED = select_numbered(PlaceRow, "place")
 INSERT_PLACE = insert(PlaceRow)
-UPDATE_PLACE = update(PlaceRow, "place", "position", "first_written", "hash", "checksum")
+UPDATE_PLACE = update(PlaceRow, "place", "position", "visible", "first_written", "hash", "checksum")
 
 
 @dataclass(slots=True)
 class FlipRow(Row, table="flips"):
-    """The position of a place from a revision on."""
+    """Where a place stands from a revision on, and whether it is visible."""
 
     place: int
     revision: int
-    position: int | None
+    position: int
+    visible: int
     checksum: int = 0
 
 
@@ -79,7 +82,7 @@ SELECT_FLIPS = select(
 INSERT_FLIP = insert(
     FlipRow,
     "ON CONFLICT (place, revision) DO UPDATE SET position = excluded.position,"
-    " checksum = excluded.checksum",
+    " visible = excluded.visible, checksum = excluded.checksum",
 )
 
 
@@ -93,42 +96,75 @@ class Chain:
     def __init__(self, chat: int, places: Iterable[PlaceRow]) -> None:
         self.chat = chat
         self.places: dict[PlaceName, PlaceRow] = {}
-        # By message: its visible place, and the revision at which it was first seen.
+        self.numbered: dict[int, PlaceRow] = {}
+        # By message: its places, and the visible one of them.
+        self.messages: dict[str, list[PlaceRow]] = {}
         self.visible: dict[str, PlaceRow] = {}
-        self.first_seen: dict[str, int] = {}
         self._end = 0
-        # The visible chain, kept until something moves.
+        # The visible chain and the whole story, kept until something moves.
         self._names: list[PlaceName] | None = None
         self._order: list[PlaceRow] | None = None
+        self._story: list[str] | None = None
         for place in places:
             self.add(place)
 
     def add(self, place: PlaceRow) -> None:
         self.places[place.message_id, place.swipe] = place
-        self.first_seen.setdefault(place.message_id, place.first_seen)
-        if place.position is not None:
-            self._end = max(self._end, place.position)
+        self.numbered[place.place] = place
+        is_last = place.position > self._end and place.visible
+        self.messages.setdefault(place.message_id, []).append(place)
+        self._end = max(self._end, place.position)
+        if place.visible:
             self.visible[place.message_id] = place
-        self._names = self._order = None
+        if is_last and self._order is not None and self._story is not None:
+            # A new message: the order is known.
+            self._order.append(place)
+            self._story.append(place.message_id)
+        else:
+            self._order = self._story = None
+        self._names = None
 
     def next_position(self) -> int:
         self._end += 1
         return self._end
 
-    def move(self, place: PlaceRow, position: int | None) -> None:
-        """Give a place another position, or hide it."""
-        place.position = position
-        if position is not None:
+    def move(self, place: PlaceRow, position: int, visible: bool) -> None:
+        """Put a place at a position, visible or hidden."""
+        if place.position != position:
+            self._story = None
+        place.position, place.visible = position, int(visible)
+        if visible:
             self.visible[place.message_id] = place
         elif self.visible.get(place.message_id) is place:
             del self.visible[place.message_id]
         self._names = self._order = None
+
+    def position(self, message_id: str) -> int:
+        """Return where a message stands; 0 if it was never seen."""
+        places = self.messages.get(message_id)
+        return places[0].position if places is not None else 0
+
+    def position_of(self, place: int | None) -> int:
+        """Return where the message of a place stands; 0, the beginning, for other chats' places."""
+        found = self.numbered.get(place) if place is not None else None
+        return found.position if found is not None else 0
 
     def order(self) -> list[PlaceRow]:
         """Return the visible places, oldest first."""
         if self._order is None:
             self._order = sorted(self.visible.values(), key=_position)
         return self._order
+
+    def last(self) -> PlaceRow | None:
+        """Return the last visible place."""
+        order = self.order()
+        return order[-1] if order else None
+
+    def story(self) -> list[str]:
+        """Return all messages ever seen, in the order of the story."""
+        if self._story is None:
+            self._story = sorted(self.messages, key=self.position)
+        return self._story
 
     def set_order(self, names: list[PlaceName], places: list[PlaceRow]) -> None:
         """Say what the visible chain has become, so that it need not be sorted again."""
@@ -155,17 +191,4 @@ class Chain:
 
 
 def _position(place: PlaceRow) -> int:
-    return place.position or 0
-
-
-def limit_of(chain: list[PlaceRow], message_id: str) -> int | None:
-    """
-    Return the revision from which on unanchored changes come after a message of this chain.
-
-    That is the first sight of the first message that follows it and was not seen before it: a
-    message that was shown again behind it is older and says nothing.
-    """
-    index = next(index for index, place in enumerate(chain) if place.message_id == message_id)
-    own = chain[index].first_seen
-    later = (place.first_seen for place in chain[index + 1 :])
-    return min((seen for seen in later if seen >= own), default=None)
+    return place.position

@@ -109,6 +109,12 @@ def select_numbered(row: type[Row], key: str = "number") -> Statement:
     )
 
 
+def select_page(row: type[Row], *conditions: str) -> Statement:
+    """Select the rows of a page of those that meet these conditions."""
+    met = " AND ".join((*conditions, "ordinal > :after"))
+    return select(row, f"WHERE {met} ORDER BY ordinal LIMIT :count")
+
+
 def insert(row: type[Row], otherwise: str = "", table: str | None = None) -> Statement:
     """Insert rows, many at once; `otherwise` is the clause for those that are there already."""
     into = f"INSERT INTO {{schema}}.{table or row.table} ({names(row.columns)})"

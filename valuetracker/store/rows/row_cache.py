@@ -63,8 +63,6 @@ class RowCache:
     """Rows by name and by number."""
 
     def __init__(self) -> None:
-        # How often places have moved.
-        self.flip_count = 0
         self.forget()
 
     def forget(self) -> None:
@@ -114,7 +112,6 @@ class RowCache:
 
     def put_flip(self, place: PlaceRow, revision: int) -> None:
         """Write that a place has another position from this revision on."""
-        self.flip_count += 1
         self.places.put(place.place, place)
         self.flips[place.place, revision] = place.flip(revision)
 

@@ -44,6 +44,19 @@ def split_key(key: str) -> tuple[str, str]:
     return name.replace("%2F", "/").replace("%25", "%"), item
 
 
+# The item of the key that points to the current version of a series.
+CURRENT = "current"
+
+
+def follows_order(space: str, key: str) -> bool:
+    """
+    Return True if the changes of a key count in the order of the story.
+
+    Those of processed ids, and of versions of a series, count in that of their revisions.
+    """
+    return space in ("instance", "chat") or (space == "series" and key.endswith(f"/{CURRENT}"))
+
+
 def shown_key(space: str, key: str) -> str | None:
     """Return a key as history and feed show it; None for the holder itself."""
     if not key:

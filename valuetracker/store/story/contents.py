@@ -17,10 +17,12 @@ import orjson
 
 from valuetracker.errors import MessageNotFound
 from valuetracker.records import FullInstance, RowCounts
-from valuetracker.store.log.replay import Counts, Replay
+from valuetracker.store.log.order import Source
+from valuetracker.store.log.replay import Replay
 from valuetracker.store.log.state_at import (
     AsOf,
     ChatAt,
+    FormerInstance,
     chat_instances_at,
     check_not_purged,
     find_moment,
@@ -99,10 +101,10 @@ async def contents_of(tx: RowReader, point: Point) -> Contents:
     for space in SPACES:
         holder = await tx.find_space(point.chat, space)
         if holder is not None:
-            values = await replayed_values(tx, replay, holder, point.counts)
+            values = await replayed_values(tx, replay, holder, point)
             contents.spaces[space] = former_values_record(values)
-    for former in await chat_instances_at(tx, point.chat, point.moment, in_story=True):
-        values = await replayed_values(tx, replay, former.holder, point.counts)
+    for former in await instances_of(tx, replay, point):
+        values = await replayed_values(tx, replay, former.holder, point)
         data = former_values_record(values)
         contents.instances.append({"instance": former.record, "data": data})
         contents.holders.append(former.holder)
@@ -119,7 +121,7 @@ async def values_of_space(tx: Snapshot, address: Address, at: ChatAt) -> list[Lo
         holder = await tx.find_space(chat, address.space)
         if holder is None:
             return []
-        return await replayed_values(tx, Replay(tx), holder, point.counts)
+        return await replayed_values(tx, Replay(tx), holder, point)
     moment = await find_moment(tx, at)
     tx.etag = moment.revision
     if chat is None:
@@ -130,16 +132,76 @@ async def values_of_space(tx: Snapshot, address: Address, at: ChatAt) -> list[Lo
 
 
 async def replayed_values(
-    tx: RowReader, replay: Replay, holder: HolderRow, counts: Counts
+    tx: RowReader, replay: Replay, holder: HolderRow, point: Point
 ) -> list[LoggedChange]:
-    """Return the values of a holder that these changes make, in the order of their keys."""
+    """Return the values of a holder at a point, in the order of their keys."""
     found: list[LoggedChange] = []
+    order = point.order(holder.space)
     for row in await tx.list_rows(holder):
-        replayed = await replay.replay(holder.number, row.key, row.last_change, counts)
+        replayed = await replay.replay(holder.number, row.key, row.last_change, point.counts, order)
         if replayed.value is not None:
             ordinal = replayed.sources[0].change.ordinal or row.ordinal
             found.append(LoggedChange(row.key, "", 0, ordinal, replayed.value, None))
     return sorted(found, key=lambda change: (change.ordinal, change.key))
+
+
+# Instances
+
+
+async def instances_of(tx: RowReader, replay: Replay, point: Point) -> list[FormerInstance]:
+    """
+    Return the instances of a chat at a point.
+
+    As of a message, that is those that were created at or before it, or have a live change there,
+    and were not deleted by then. One that came to the chat later counts from the beginning.
+    """
+    if point.message_id is None:
+        return await chat_instances_at(tx, point.chat, Moment(point.revision))
+    found: list[FormerInstance] = []
+    for holder in await tx.list_members(point.chat):
+        shape = await _shape_of(tx, replay, point, holder)
+        if shape is not None and shape.after is not None:
+            stored = orjson.loads(shape.after)
+            record = await shown_instance(tx, stored)
+            found.append(FormerInstance(holder, shape.ordinal, record, stored["chat"], []))
+    return sorted(found, key=lambda former: former.ordinal)
+
+
+async def _shape_of(
+    tx: RowReader, replay: Replay, point: Point, holder: HolderRow
+) -> LoggedChange | None:
+    """Return the last change of an instance itself at a point; None if it was not there yet."""
+    here: list[Source] = []
+    async for source in replay.walk(holder.number, "", holder.shape_entry):
+        if source.entry.revision > max(point.revision, point.oldest):
+            continue
+        shape = orjson.loads(source.change.after or source.change.operand or "null")
+        if shape is None or shape["chat"] != point.chat.number:
+            break
+        here.append(source)
+    before = sorted(filter(point.takes, here), key=point.order("instance").key)
+    if before:
+        return before[-1].change
+    if here and await _has_live_change(tx, replay, point, holder):
+        return here[-1].change
+    return None
+
+
+async def _has_live_change(tx: RowReader, replay: Replay, point: Point, holder: HolderRow) -> bool:
+    """Return True if a live change of an instance stands at a message before the end of a point."""
+    for row in await tx.list_rows(holder):
+        async for source in replay.walk(holder.number, row.key, row.last_change):
+            if point.counts(source) and point.position(source):
+                return True
+    return False
+
+
+async def last_shape_of(replay: Replay, point: Point, holder: HolderRow) -> int:
+    """Return the entry of the last change of an instance itself that belongs to a point."""
+    async for source in replay.walk(holder.number, "", holder.shape_entry):
+        if point.takes(source):
+            return source.entry.entry
+    return 0
 
 
 # Measuring

@@ -7,16 +7,15 @@ belong to that point, and which of them are live there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import orjson
 
-from valuetracker.errors import MessageNotFound
+from valuetracker.errors import Compacted, MessageNotFound
+from valuetracker.store.log.order import Order, Source
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import EntryRow
-from valuetracker.store.rows.numbers import Moment
-from valuetracker.store.rows.places import SELECT_FLIPS, Chain, FlipRow, PlaceRow, limit_of
+from valuetracker.store.rows.places import SELECT_FLIPS, Chain, FlipRow, PlaceRow
 from valuetracker.store.rows.reader import RowReader
 
 
@@ -25,49 +24,62 @@ class Point:
     """
     Says which changes belong to the point, and which of them are live there.
 
-    `positions` are the places at or before it, each with its position in the chain, or None
-    if it is hidden there. Unanchored changes belong to it if they were made before `limit`,
-    anchored ones if they were made up to `revision`.
+    Those belong to it that were made up to `revision` and stand before `end`, the position of the
+    next visible message (None: there is none). `chain` is as it was at the revision.
     """
 
     chat: ChatRow
     revision: int
     message_id: str | None
-    limit: int
+    chain: Chain
+    end: int | None
     oldest: int
-    positions: dict[int, int | None] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    _order: Order = field(init=False)
 
-    @property
-    def moment(self) -> Moment:
-        """Return the last moment before the story went on."""
-        return Moment(max(min(self.limit - 1, self.revision), self.oldest))
+    def __post_init__(self) -> None:
+        self._order = self.order("instance")
+
+    def order(self, space: str) -> Order:
+        """Return the order that the changes of a holder of the chat had."""
+        return Order(space, self.chain, self.chat.reordered, self.revision)
 
     def follows(self, entry: EntryRow) -> bool:
         """True if the chain decided over a change then; its instance may have left since."""
-        has_left = entry.left_at and entry.left_at <= self.revision
-        return entry.place is not None and bool(entry.anchor_chat) and not has_left
+        return entry.place in self.chain.numbered and not self._order.has_left(entry)
 
-    def takes(self, entry: EntryRow) -> bool:
+    def takes(self, source: Source) -> bool:
         """True if a change belongs to the point, live or dormant."""
-        if not self.follows(entry):
-            if entry.dropped:
-                return False
-            # A folded change has lost its number; it was before all that are left.
-            return entry.revision < self.limit or entry.revision <= self.oldest
-        return (
-            entry.anchor_chat == self.chat.number
-            and entry.place in self.positions
-            and entry.revision <= self.revision
-        )
-
-    def counts(self, entry: EntryRow) -> bool:
-        """True if a change belongs to the point and is live there."""
-        if not self.takes(entry):
+        entry = source.entry
+        # A folded change has lost its number; it was before all that are left.
+        if entry.revision > max(self.revision, self.oldest):
             return False
-        if not self.follows(entry) or entry.place is None:
+        if entry.dropped and self._order.has_left(entry):
+            return False
+        if self.end is None or self.position(source) < self.end:
             return True
-        return self.positions[entry.place] is not None
+        if source.change.op == "base":
+            raise Compacted(
+                f"Changes behind message {self.message_id} were folded.", oldest=self.oldest
+            )
+        return False
+
+    def counts(self, source: Source) -> bool:
+        """True if a change belongs to the point and is live there."""
+        if not self.takes(source):
+            return False
+        entry = source.entry
+        if entry.place is None or not self.follows(entry):
+            return True
+        return bool(self.chain.numbered[entry.place].visible)
+
+    def position(self, source: Source) -> int:
+        """Return where a change stood."""
+        return self._order.position(source)
+
+    def places(self) -> list[PlaceRow]:
+        """Return the places that stand before the end, visible or hidden."""
+        places = self.chain.places.values()
+        return [place for place in places if self.end is None or place.position < self.end]
 
 
 async def point_of(
@@ -75,52 +87,36 @@ async def point_of(
 ) -> Point:
     """Return a point of a chat: now or at a revision, and there as it is or as of a message."""
     head = await tx.load_head()
-    chain = await _chain_at(tx, chat, revision)
+    chain = await chain_at(tx, chat, revision)
     if revision is None:
         revision = head.revision
-    point = Point(chat, revision, message_id, revision + 1, head.oldest)
-    if message_id is None:
-        point.positions = {place.place: place.position for place in chain.places.values()}
-        return point
-    if message_id not in chain.visible:
-        raise MessageNotFound()
-    limit = limit_of(chain.order(), message_id)
-    if limit is not None:
-        point.limit = limit
-    if any(0 < place.first_written <= head.oldest for place in chain.places.values()):
-        point.warnings.append(
-            f"What messages changed up to revision {head.oldest} was folded and counts for all."
-        )
-    last = chain.visible[message_id].position or 0
-    for place in chain.places.values():
-        shown = chain.visible.get(place.message_id)
+    end: int | None = None
+    if message_id is not None:
+        shown = chain.visible.get(message_id)
         if shown is None:
-            # A hidden message belongs before the point if it was seen before.
-            if place.first_seen < point.limit:
-                point.positions[place.place] = None
-        elif (shown.position or 0) <= last:
-            point.positions[place.place] = place.position
-    return point
+            raise MessageNotFound()
+        later = (place.position for place in chain.order() if place.position > shown.position)
+        end = min(later, default=None)
+    return Point(chat, revision, message_id, chain, end, head.oldest)
 
 
-async def _chain_at(tx: RowReader, chat: ChatRow, revision: int | None) -> Chain:
-    places = list((await tx.load_chain(chat.number)).places.values())
-    if revision is not None:
-        positions = await positions_at(tx, places, revision)
-        # A swipe that was registered later was not known then, even if its message was.
-        places = [
-            replace(place, position=positions[place.place])
-            for place in places
-            if place.place in positions
-        ]
+async def chain_at(tx: RowReader, chat: ChatRow, revision: int | None) -> Chain:
+    """Return the chain of a chat at a revision; None is the present."""
+    chain = await tx.load_chain(chat.number)
+    if revision is None:
+        return chain
+    flips = await flips_at(tx, list(chain.numbered), revision)
+    # A swipe that was registered later was not known then, even if its message was.
+    places = [
+        replace(place, position=flip.position, visible=flip.visible)
+        for place in chain.places.values()
+        if (flip := flips.get(place.place)) is not None
+    ]
     return Chain(chat.number, places)
 
 
-async def positions_at(
-    tx: RowReader, places: Iterable[PlaceRow], revision: int
-) -> dict[int, int | None]:
-    """Return the positions of places at a revision; places registered later are left out."""
-    numbers = orjson.dumps([place.place for place in places]).decode()
+async def flips_at(tx: RowReader, places: list[int], revision: int) -> dict[int, FlipRow]:
+    """Return where places stood at a revision; places registered later are left out."""
+    numbers = orjson.dumps(places).decode()
     rows = await tx.fetch_all(SELECT_FLIPS, numbers=numbers, revision=revision)
-    flips = [FlipRow(*row).verify() for row in rows]
-    return {flip.place: flip.position for flip in flips}
+    return {flip.place: flip for flip in (FlipRow(*row).verify() for row in rows)}

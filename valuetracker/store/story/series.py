@@ -14,10 +14,7 @@ from typing import Any
 import orjson
 
 from valuetracker.records import Series
-from valuetracker.store.rows.spaces import split_key
-
-# The item of the key that points to the current version.
-CURRENT = "current"
+from valuetracker.store.rows.spaces import CURRENT, split_key
 
 
 @dataclass(slots=True)

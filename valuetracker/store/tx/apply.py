@@ -30,9 +30,11 @@ from valuetracker.store.tx.changes import (
     DropCharacter,
     DropInstance,
     InheritKey,
+    KeepValues,
     MovePlace,
     PutCharacter,
     PutInstance,
+    StandKey,
     UpdateHead,
     UpdateQuietly,
 )
@@ -56,7 +58,7 @@ class Applier:
     def begin(self, context: Context, now: int) -> None:
         """Begin a request."""
         self.log.begin(context, now)
-        self.values.live, self.values.logged = True, False
+        self.values.begin()
         self._places.tentative, self._places.flipped = False, []
 
     @property
@@ -110,6 +112,10 @@ class Applier:
                 await self._places.log_chain(change, head)
             case InheritKey():
                 self.values.inherit(change)
+            case StandKey():
+                await self.values.stand(change)
+            case KeepValues():
+                await self.values.keep(change.holder)
             case UpdateQuietly():
                 self._update_quietly(change)
             case UpdateHead():

@@ -36,7 +36,7 @@ class ApplyPlaces:
 
     async def move(self, change: MovePlace, head: Head) -> None:
         chain = await self._reader.load_chain(change.place.chat)
-        chain.move(change.place, change.position)
+        chain.move(change.place, change.position, change.visible)
         await self._flip(change.place, head)
 
     async def _flip(self, place: PlaceRow, head: Head) -> None:

@@ -71,6 +71,8 @@ class ApplySubjects:
         row = await self._reader.find_any_instance(change.id)
         is_new = row is None
         present = row is not None and not row.deleted
+        # One that comes to a chat later than it was created counts from the beginning there.
+        is_bound = row is not None and present and row.chat != change.chat
         if row is None:
             row = HolderRow(
                 head.next_number(), 0, "instance", change.id, None, None, None, None, "", ""
@@ -90,10 +92,16 @@ class ApplySubjects:
         await self._add_member(character, row, is_new)
         if chat is not None:
             await self._add_member(chat, row, is_new)
-        entry = await self._log.entry_for(row, "instance", chat)
-        row.shape_entry = entry.number
+        stands = None if is_bound else await self._last_place(change.chat)
+        entry = await self._log.entry_for(row, "instance", chat, stands=stands)
         op = "update_instance" if present else "create_instance"
-        entry.add_shape(op, row.ordinal, row.text())
+        entry.add_shape(op, row.ordinal, row.text(), previous=change.former or row.shape_entry)
+        row.shape_entry = entry.number
+
+    async def _last_place(self, chat: int | None) -> int | None:
+        """Return the last visible place of a chat: what happens now stands there."""
+        last = (await self._reader.load_chain(chat)).last() if chat is not None else None
+        return last.place if last is not None else None
 
     async def _leave(self, row: HolderRow, revision: int) -> None:
         """Touch the character and chat an instance may be leaving."""
@@ -123,8 +131,9 @@ class ApplySubjects:
         chat = await self._reader.get_chat(holder.chat) if holder.chat is not None else None
         self._touched.instance(holder, chat, head.revision)
         await self._touch_character(holder.character_id, head.revision)
-        entry = await self._log.entry_for(holder, "instance", chat)
-        entry.add_shape("delete_instance", 0, None, holder.text())
+        stands = await self._last_place(holder.chat)
+        entry = await self._log.entry_for(holder, "instance", chat, stands=stands)
+        entry.add_shape("delete_instance", 0, None, holder.text(), holder.shape_entry)
         holder.deleted, holder.shape_entry, holder.chat = 1, entry.number, None
 
     # Chats

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 
-from valuetracker.errors import DatabaseDamaged
-from valuetracker.store.log.lists import find_entry
+from valuetracker.store.log.order import Order, order_of
+from valuetracker.store.log.replay import Conflict, Replay, fold, is_live
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import DERIVED, LARGEST_SHOWN, encode_change, left_out
+from valuetracker.store.rows.entries import (
+    BASES,
+    DERIVED,
+    DORMANT,
+    LARGEST_SHOWN,
+    LATE,
+    SUPERSEDED,
+    encode_change,
+)
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import (
     DataRow,
@@ -18,20 +27,12 @@ from valuetracker.store.rows.holders import (
 )
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
-from valuetracker.store.tx.changes import ChangeValue, InheritKey
+from valuetracker.store.rows.spaces import follows_order
+from valuetracker.store.tx.changes import ChangeValue, InheritKey, StandKey
 from valuetracker.store.tx.context import Anchor
+from valuetracker.store.tx.leaving_out import LeavingOut, may_leave_out
 from valuetracker.store.tx.log_writer import LogWriter, is_frame_due
 from valuetracker.store.tx.touched import Touched, TouchedHolder
-
-# The log leaves a value out if it has at least this many characters, if the operand has at most
-# one in so many of them, and at most so many times in a row: then it holds the value again. So a
-# value of the past is made of one that is held and of that many operands, which together are at
-# most four times as long as the value.
-LARGE_CHARACTERS = 2048
-OPERAND_SHARE = 8
-LONGEST_WITHOUT_WHOLE = 32
-# Of so many values is known how long they have been left out.
-KNOWN_SINCE_WHOLE = 10_000
 
 # A key, the operator, the value after it (None: removed), the operand, and if the log may leave
 # the value out.
@@ -46,8 +47,17 @@ class ApplyValues:
         self._cache = reader.cache
         self._log = log
         self._touched = touched
+        self._leaving_out = LeavingOut(reader)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a request."""
         # False if a change of the request was stored dormant.
         self.live = True
+        # How many changes of the request were superseded.
+        self.superseded = 0
+        # Later changes that no longer apply after those of the request.
+        self.conflicts: list[tuple[HolderRow, Conflict]] = []
         # True if there was a source change.
         self.logged = False
 
@@ -92,9 +102,10 @@ class ApplyValues:
         encoded: list[str] = []
         for key, value in values.items():
             old = rows[key]
-            previous = ordinal = anchored = 0
+            previous = ordinal = 0
+            furthest = None
             if old is not None:
-                previous, anchored = old.dormant_entry or old.entry, old.anchored
+                previous, furthest = old.dormant_entry or old.entry, old.furthest
                 if old.value is not None:
                     weight -= len(old.value)
                     digest ^= old.content
@@ -108,10 +119,9 @@ class ApplyValues:
             content = content_sum(number, key, value)
             digest ^= content
             weight += len(value)
-            row = DataRow(
-                number, key, value, ordinal, entry, 0, anchored,
-                content ^ history_sum(ordinal, entry, 0, anchored), content,
-            )  # fmt: skip
+            # It always counts, and covers the changes before it: no flip reaches one of them.
+            checksum = content ^ history_sum(ordinal, entry, 0, 0, furthest)
+            row = DataRow(number, key, value, ordinal, entry, 0, 0, furthest, checksum, content)
             rows[key] = changed[key] = row
             encoded.append(encode_change(entry, key, "set", previous, ordinal, value))
         holder.digest = digest
@@ -134,22 +144,103 @@ class ApplyValues:
             chat = await self._reader.get_chat(holder.chat)
         place = await self._place(chat, anchor, head.revision) if anchor is not None else None
         flippable = place is not None and bool(place.chat)
-        if flippable and place is not None and place.position is None:
+        if place is not None and flippable and not place.visible:
             await self._store_dormant(holder, chat, place, changes, head)
             return
-        may_leave_out = [each.recomputable and _is_small_change(each) for each in changes]
-        if any(may_leave_out):
-            small = {each.key for each, may in zip(changes, may_leave_out, strict=True) if may}
-            await self._load_since_whole(holder, small)
-        entry = await self._log.entry_for(holder, holder.space, chat, place)
+        if holder.chat is None:
+            await self._write_run(holder, chat, place, changes, head, None)
+            return
+        order = await order_of(self._reader, holder)
+        rows = self._cache.values[holder.number].rows
+        # Nearly always one run, none of it late.
+        standings = [(_standing(order, place, rows[each.key], each), each) for each in changes]
+        for (stands, late), run in groupby(standings, lambda pair: pair[0]):
+            if late and place is not None:
+                for _, change in run:
+                    await self._write_late(holder, chat, place, change, head, order)
+            else:
+                each_of = [change for _, change in run]
+                await self._write_run(holder, chat, place, each_of, head, stands)
+
+    async def _write_run(
+        self,
+        holder: HolderRow,
+        chat: ChatRow | None,
+        place: PlaceRow | None,
+        changes: list[ChangeValue],
+        head: Head,
+        stands: int | None,
+    ) -> None:
+        """Apply changes that stand behind all others of their keys."""
+        small = [may_leave_out(each) for each in changes]
+        if any(small):
+            keys = {each.key for each, may in zip(changes, small, strict=True) if may}
+            await self._leaving_out.load(holder, keys)
+        own = stands if place is None else None
+        entry = await self._log.entry_for(holder, holder.space, chat, place, stands=own)
         touched = self._touched.holder(holder, chat, head.revision)
         items: list[Item] = []
-        for number, (each, may) in enumerate(zip(changes, may_leave_out, strict=True)):
+        for number, (each, may) in enumerate(zip(changes, small, strict=True)):
             items.append((each.key, each.op, each.after, each.operand, may))
             if may and each.after is not None and len(each.after) <= LARGEST_SHOWN:
                 # The feed shows it, and need not read the log for it.
                 entry.known[len(entry.changes) + number] = each.after
-        entry.changes += self._write(holder, touched, entry.number, items, head, flippable)
+        flippable = place is not None and bool(place.chat)
+        reachable = [each.key for each in changes if each.reachable]
+        entry.changes += self._write(
+            holder, touched, entry.number, items, head, flippable, stands, reachable
+        )
+
+    async def _write_late(
+        self,
+        holder: HolderRow,
+        chat: ChatRow | None,
+        place: PlaceRow,
+        change: ChangeValue,
+        head: Head,
+        order: Order,
+    ) -> None:
+        """Apply a change of a key that has others behind it in the story."""
+        self.logged = True
+        table = self._cache.values[holder.number]
+        row = table.rows[change.key]
+        assert row is not None
+        found, _ = await Replay(self._reader).collect(
+            holder.number, change.key, row.last_change, is_live, order
+        )
+        later = [source for source in found if order.position(source) > place.position]
+        bases = [source for source in later if source.change.op in BASES]
+        operand = change.operand if change.operand is not None else change.after
+        touched = self._touched.holder(holder, chat, head.revision)
+        if not bases:
+            value, conflicts = fold(later, change.after)
+            self.conflicts += [(holder, conflict) for conflict in conflicts]
+            entry = await self._log.entry_for(holder, holder.space, chat, place, LATE)
+            items = [(change.key, change.op, value, operand, False)]
+            entry.changes += self._write(
+                holder, touched, entry.number, items, head, True, row.furthest
+            )
+            return
+        self.superseded += 1
+        entry = await self._log.entry_for(holder, holder.space, chat, place, SUPERSEDED)
+        entry.changes.append(
+            encode_change(entry.number, change.key, change.op, row.last_change, 0, None, operand)
+        )
+        # A base that always counts covers it for good.
+        covered = any(not source.entry.is_flippable for source in bases)
+        anchored = row.anchored if covered else 1
+        self._put_without_effect(row, entry.number, anchored, row.furthest)
+
+    def _put_without_effect(
+        self, old: DataRow, entry: int, anchored: int, furthest: int | None
+    ) -> None:
+        """Note a change of a key in its row; its value stays."""
+        row = DataRow(
+            old.holder, old.key, old.value, old.ordinal, old.entry, entry, anchored, furthest
+        )
+        row.seal()
+        self._cache.values[old.holder].put(old.key, row)
+        self._cache.touch_values(old.holder)
 
     def _write(
         self,
@@ -159,8 +250,15 @@ class ApplyValues:
         items: Iterable[Item],
         head: Head,
         flippable: bool,
+        stands: int | None = None,
+        reachable: Collection[str] = (),
     ) -> list[str]:
-        """Change the rows of a holder; return the changes encoded for the log."""
+        """
+        Change the rows of a holder; return the changes encoded for the log.
+
+        `stands` is a place of the message at which they stand, `reachable` the keys of which a
+        flip can reach a change that is named.
+        """
         # Nearly all writing goes through here, key by key, so what is the same for all
         # keys is done once, and nothing is called that need not be.
         number, adopted = holder.number, head.adopted
@@ -168,13 +266,14 @@ class ApplyValues:
         rows = table.rows
         encoded: list[str] = []
         weight = 0
-        for key, op, value, operand, may_leave_out in items:
+        for key, op, value, operand, may in items:
             if op not in DERIVED:
                 self.logged = True
             old = rows[key]
             previous = ordinal = anchored = 0
+            furthest = None
             if old is not None:
-                previous, anchored = old.last_change, old.anchored
+                previous, anchored, furthest = old.last_change, old.anchored, old.furthest
                 if old.value is not None:
                     weight -= len(old.value)
                     holder.digest ^= old.content
@@ -186,59 +285,33 @@ class ApplyValues:
                         self._cache.adopted.append(adopted_row(old))
             if flippable:
                 anchored = 1
+            elif anchored or reachable:
+                # A base that always counts covers the others of its key.
+                anchored = int(key in reachable) if op in BASES else anchored
+            if stands is not None and follows_order(holder.space, key):
+                furthest = stands
             if value is None:
                 ordinal = 0
             elif not ordinal:
                 ordinal = head.next_ordinal()
             content = content_sum(number, key, value)
-            checksum = content ^ history_sum(ordinal, entry, 0, anchored)
+            checksum = content ^ history_sum(ordinal, entry, 0, anchored, furthest)
             if value is not None:
                 holder.digest ^= content
                 holder.keys += 1
                 head.keys += 1
                 weight += len(value)
-            row = DataRow(number, key, value, ordinal, entry, 0, anchored, checksum, content)
+            row = DataRow(
+                number, key, value, ordinal, entry, 0, anchored, furthest, checksum, content
+            )
             table.put(key, row)
             touched.rows[key] = row
             held = value
-            if may_leave_out and old is not None and value is not None:
-                held = self._held(old, entry, value)
+            if may and old is not None and value is not None:
+                held = self._leaving_out.held(old, entry, value)
             encoded.append(encode_change(entry, key, op, previous, ordinal, held, operand))
         self._cache.touch_values(number, weight)
         return encoded
-
-    def _held(self, old: DataRow, entry: int, value: str) -> str:
-        """Return what the log holds of a value that it may leave out."""
-        known = self._cache.since_whole
-        last, count = known.get((old.holder, old.key), (0, 0))
-        # A change that takes no effect stands between a value and the one it is made of.
-        leaves_out = (
-            old.value is not None
-            and not old.dormant_entry
-            and last == old.entry
-            and count < LONGEST_WITHOUT_WHOLE
-        )
-        if len(known) >= KNOWN_SINCE_WHOLE:
-            known.clear()
-        count = count + 1 if leaves_out else 0
-        known[old.holder, old.key] = entry, count
-        return left_out(count, len(value)) if leaves_out else value
-
-    async def _load_since_whole(self, holder: HolderRow, keys: set[str]) -> None:
-        """Look up in the log for how long values have been left out, as far as it is not known."""
-        known = self._cache.since_whole
-        rows = self._cache.values[holder.number].rows
-        for key in keys:
-            row = rows[key]
-            if row is None or row.value is None or row.dormant_entry:
-                continue
-            if known.get((row.holder, key), (0, 0))[0] != row.entry:
-                entry = await find_entry(self._reader, row.holder, row.entry)
-                indexes = entry.indexes(key) if entry is not None else []
-                if entry is None or not indexes:
-                    raise DatabaseDamaged()
-                count = entry.logged[indexes[0]].since_whole
-                known[row.holder, key] = row.entry, count
 
     async def _store_dormant(
         self,
@@ -251,20 +324,38 @@ class ApplyValues:
         """Log what was asked for at a hidden place; no value changes."""
         self.live = False
         self.logged = True
-        entry = await self._log.entry_for(holder, holder.space, chat, place, effect=0)
-        table = self._cache.values[holder.number]
+        order = await order_of(self._reader, holder)
         for change in changes:
             key = change.key
             operand = change.operand if change.operand is not None else change.after
-            old = table.rows[key] or DataRow(holder.number, key, None, 0, 0, 0, 1)
+            old = self._cache.values[holder.number].rows[key]
+            if old is None:
+                old = DataRow(holder.number, key, None, 0, 0, 0, 1)
+            stands, late = _standing(order, place, old, change)
+            anchored = 1
+            if late:
+                anchored = old.anchored if await self._is_covered(old, place, order) else 1
+                stands = old.furthest
+            entry = await self._log.entry_for(holder, holder.space, chat, place, DORMANT)
             entry.changes.append(
                 encode_change(entry.number, key, change.op, old.last_change, 0, None, operand)
             )
-            row = DataRow(holder.number, key, old.value, old.ordinal, old.entry, entry.number, 1)
-            row.seal()
-            table.put(key, row)
-        self._cache.touch_values(holder.number)
+            if not follows_order(holder.space, key):
+                stands = None
+            self._put_without_effect(old, entry.number, anchored, stands)
         self._cache.put_holder(holder)
+
+    async def _is_covered(self, row: DataRow, place: PlaceRow, order: Order) -> bool:
+        """Return True if a base that always counts stands behind a place."""
+        found, _ = await Replay(self._reader).collect(
+            row.holder, row.key, row.last_change, is_live, order
+        )
+        return any(
+            source.change.op in BASES
+            and not source.entry.is_flippable
+            and order.position(source) > place.position
+            for source in found
+        )
 
     async def _place(self, chat: ChatRow | None, anchor: Anchor, revision: int) -> PlaceRow:
         """Return the place a change is anchored to, which must have been registered."""
@@ -285,21 +376,56 @@ class ApplyValues:
     def inherit(self, change: InheritKey) -> None:
         """Add the row of a key without value."""
         holder = change.holder
-        row = DataRow(
-            holder.number, change.key, None, 0, 0, change.last_change, int(change.anchored)
-        )
+        row = DataRow(holder.number, change.key, None, 0, 0, change.last_change, 0)
         row.seal()
         self._cache.values_of(holder.number).put(change.key, row)
         self._cache.touch_values(holder.number)
         self._cache.put_holder(holder)
 
+    async def stand(self, change: StandKey) -> None:
+        """Note where the changes of a key stand."""
+        row = await self._reader.find_value(change.holder, change.key)
+        assert row is not None
+        if (row.furthest, row.anchored) != (change.furthest, int(change.anchored)):
+            row.furthest, row.anchored = change.furthest, int(change.anchored)
+            row.seal()
+            self._cache.values[row.holder].put(row.key, row)
+            self._cache.touch_values(row.holder)
 
-def _is_small_change(change: ChangeValue) -> bool:
-    """Return True if a change of a large value is much shorter than the value."""
-    after, operand = change.after, change.operand
-    return (
-        after is not None
-        and operand is not None
-        and len(after) >= LARGE_CHARACTERS
-        and OPERAND_SHARE * len(operand) <= len(after)
-    )
+    async def keep(self, holder: HolderRow) -> None:
+        """Log the values of a holder as bases; from now on they stand at the beginning."""
+        chat = await self._reader.get_chat(holder.chat) if holder.chat is not None else None
+        for row in await self._reader.list_rows(holder):
+            if row.furthest is not None:
+                entry = await self._log.entry_for(holder, holder.space, chat)
+                entry.changes.append(
+                    encode_change(
+                        entry.number, row.key, "base", row.last_change, row.ordinal, row.value
+                    )
+                )
+                self._put_without_effect(row, entry.number, 0, None)
+            elif row.anchored:
+                await self.stand(StandKey(holder, row.key, None, False))
+        self._cache.put_holder(holder)
+
+
+def _standing(
+    order: Order, place: PlaceRow | None, row: DataRow | None, change: ChangeValue
+) -> tuple[int | None, bool]:
+    """
+    Return a place of the message at which a change stands; None for the beginning.
+
+    Also True if other changes of its key stand behind it.
+    """
+    chain = order.chain
+    if change.op in DERIVED or chain is None:
+        return None, False
+    own = place if place is not None else chain.last()
+    if row is None:
+        return own.place if own is not None and not change.first else None, False
+    if not follows_order(order.space, change.key):
+        return own.place if own is not None else None, False
+    if chain.position_of(row.furthest) <= (own.position if own is not None else 0):
+        return own.place if own is not None else None, False
+    # An unanchored change is never superseded when it is made.
+    return (None, True) if place is not None else (row.furthest, False)

@@ -15,8 +15,8 @@ import orjson
 
 from valuetracker.names import ID_LENGTH
 from valuetracker.store.log.lists import find_anchors, subject_list, taken_list
+from valuetracker.store.log.order import Source, order_of
 from valuetracker.store.log.replay import Replay, is_live
-from valuetracker.store.log.state_at import chat_instances_at
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
@@ -29,6 +29,7 @@ from valuetracker.store.rows.entries import (
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.spaces import SPACES
+from valuetracker.store.story.contents import instances_of, last_shape_of
 from valuetracker.store.story.point import Point
 from valuetracker.store.tx.changes import (
     AddPlace,
@@ -37,6 +38,7 @@ from valuetracker.store.tx.changes import (
     InheritKey,
     PutCharacter,
     PutInstance,
+    StandKey,
     UpdateQuietly,
 )
 from valuetracker.store.tx.ledger import Ledger
@@ -49,6 +51,7 @@ async def begin_branch(
     chat.parent = point.chat.number
     origin = {"checkpoint": checkpoint, "messageId": point.message_id, "createdAt": tx.now}
     chat.origin = orjson.dumps(origin).decode()
+    chat.reordered = point.chat.reordered
     await tx.apply([UpdateQuietly(chat)])
     return await _take_over(tx, chat, point)
 
@@ -64,7 +67,8 @@ async def _take_over(tx: Ledger, chat: ChatRow, point: Point) -> dict[str, str]:
             new = await tx.get_or_create_space(chat, space)
             takings.append(_Taking(tx, old, new, chat, point, places))
     ids: dict[str, str] = {}
-    for former in await chat_instances_at(tx, parent, point.moment, in_story=True):
+    replay = Replay(tx)
+    for former in await instances_of(tx, replay, point):
         record = former.record
         ids[record["id"]] = await _new_id(tx, record["id"])
         changes: list[Change] = []
@@ -79,6 +83,7 @@ async def _take_over(tx: Ledger, chat: ChatRow, point: Point) -> dict[str, str]:
                 created_at=tx.now,
                 updated_at=tx.now,
                 origin=record["id"],
+                former=await last_shape_of(replay, point, former.holder),
             )
         )
         await tx.apply(changes)
@@ -87,7 +92,6 @@ async def _take_over(tx: Ledger, chat: ChatRow, point: Point) -> dict[str, str]:
         takings.append(_Taking(tx, former.holder, instance, chat, point, places))
     for taking in takings:
         await taking.take()
-    replay = Replay(tx)
     for taking in takings:
         await taking.make_values(replay)
     return ids
@@ -97,13 +101,12 @@ async def _take_places(tx: Ledger, chat: ChatRow, point: Point) -> dict[int, Pla
     """Copy the places of the parent; return the copies by the numbers of the originals."""
     head = await tx.load_head()
     found: dict[int, PlaceRow] = {}
-    for old in (await tx.load_chain(point.chat.number)).places.values():
-        if old.place in point.positions:
-            position = point.positions[old.place]
-            found[old.place] = PlaceRow(
-                head.next_number(), chat.number, old.message_id, old.swipe, old.first_seen,
-                position, old.first_written, hash=old.hash,
-            )  # fmt: skip
+    present = await tx.load_chain(point.chat.number)
+    for old in point.places():
+        found[old.place] = PlaceRow(
+            head.next_number(), chat.number, old.message_id, old.swipe, old.first_seen,
+            old.position, old.visible, old.first_written, hash=present.numbered[old.place].hash,
+        )  # fmt: skip
     await tx.apply([AddPlace(place) for place in found.values()])
     return found
 
@@ -138,9 +141,9 @@ class _Taking:
         self._last: dict[str, int] = {}
         # The index of a change in its new entry, by its old entry and index.
         self._indexes: dict[tuple[int, int], int] = {}
-        self._anchored: set[str] = set()
-        # Entries that do not belong to the point; a restore that does may name one.
+        # Entries with changes that do not belong to the point; a restore that does may name one.
         self._left: dict[int, EntryRow] = {}
+        self._last_shape = 0
         self._taken: list[EntryRow] = []
 
     async def take(self) -> None:
@@ -148,17 +151,9 @@ class _Taking:
             async for chunk in log.oldest_first(self._tx):
                 await find_anchors(self._tx, chunk)
                 for entry in chunk:
-                    if self._point.takes(entry):
-                        self._copy(entry)
-                    else:
-                        self._left[entry.entry] = entry
+                    self._copy(entry)
         await self._write()
-        await self._tx.apply(
-            [
-                InheritKey(self._new, key, last, key in self._anchored)
-                for key, last in self._last.items()
-            ]
-        )
+        await self._tx.apply([InheritKey(self._new, key, last) for key, last in self._last.items()])
 
     async def _write(self) -> None:
         """Write the taken entries."""
@@ -169,31 +164,43 @@ class _Taking:
             self._tx.forget_entries()
 
     def _copy(self, entry: EntryRow) -> None:
+        """Take over the changes of an entry that belong to the point."""
         encoded: list[str] = []
         for index, change in enumerate(entry.logged):
-            if not change.key:
+            if change.op in DERIVED:
+                continue
+            if not self._point.takes(Source(entry, index, change)):
+                self._left[entry.entry] = entry
+            elif not change.key:
                 encoded.append(self._encode_shape(entry, change))
-            elif change.op not in DERIVED:
+            else:
                 self._indexes[entry.entry, index] = len(encoded)
                 encoded.append(self._encode(entry, change))
                 self._last[change.key] = entry.entry
-                if self._point.follows(entry):
-                    self._anchored.add(change.key)
-        place = entry.place
-        if self._point.follows(entry) and place is not None:
-            place = self._places[place].place
-        elif entry.anchor_chat != 0:
-            # It counts as unanchored; its place is in another chat, perhaps a purged one.
-            place = None
         if encoded:
-            self._take(entry, place, encoded)
+            place = entry.place
+            # An anchor in another chat, perhaps a purged one, counts as none; in no chat it stays.
+            if entry.anchor_chat != 0:
+                place = self._own_place(entry, place)
+            self._take(entry, place, self._own_place(entry, entry.stands), encoded)
+
+    def _own_place(self, entry: EntryRow, place: int | None) -> int | None:
+        """Return the copy of a place; None if the entry did not follow this story."""
+        has_left = entry.left_at and entry.left_at <= self._point.revision
+        own = self._places.get(place) if place is not None and not has_left else None
+        return own.place if own is not None else None
 
     def _take(
-        self, entry: EntryRow, place: int | None, encoded: list[str], counts: bool = True
+        self,
+        entry: EntryRow,
+        place: int | None,
+        stands: int | None,
+        encoded: list[str],
+        counts: bool = True,
     ) -> None:
         # One that never counts by itself has left the chat at its very beginning.
         copy = EntryRow(
-            entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place,
+            entry.entry, self._new.number, entry.at, entry.actor, self._chat.number, place, stands,
             entry.effect, left_at=int(not counts), dropped=int(not counts), back=0,
             changes=BETWEEN_CHANGES.join(encoded),
         )  # fmt: skip
@@ -218,23 +225,31 @@ class _Taking:
                             change.operand,
                         )
                     )
-            self._take(entry, None, encoded, counts=False)
+            self._take(entry, None, None, encoded, counts=False)
 
     def _encode_shape(self, entry: EntryRow, change: LoggedChange) -> str:
         """Encode a change of the instance itself, as if it were the instance of the branch."""
-        after = change.after
-        if after is not None:
-            stored = orjson.loads(after)
-            if stored["chat"] == self._point.chat.number:
-                stored["chat"] = self._chat.number
-            stored["id"], stored["origin"] = self._new.id, self._new.origin
-            after = orjson.dumps(stored).decode()
-        return encode_change(entry.entry, "", change.op, 0, change.ordinal, after)
+        after = self._own_shape(change.after)
+        previous, self._last_shape = self._last_shape, entry.entry
+        operand = self._own_shape(change.operand) if change.after is None else None
+        return encode_change(entry.entry, "", change.op, previous, change.ordinal, after, operand)
+
+    def _own_shape(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        stored = orjson.loads(text)
+        if stored["chat"] == self._point.chat.number:
+            stored["chat"] = self._chat.number
+        stored["id"], stored["origin"] = self._new.id, self._new.origin
+        return orjson.dumps(stored).decode()
 
     def _encode(self, entry: EntryRow, change: LoggedChange) -> str:
         # A value that the parent leaves out stays out: only the operand is replayed.
         operand = change.operand
-        if change.op == "restore":
+        if change.op == "base" and operand is not None:
+            place = self._own_place(entry, int(operand))
+            operand = str(place) if place is not None else None
+        if change.op == "restore" and operand is not None:
             for number, _, always in orjson.loads(operand or "[]"):
                 if always:
                     self._take_named(number)
@@ -253,13 +268,17 @@ class _Taking:
     async def make_values(self, replay: Replay) -> None:
         """Set the values the branch begins with, in the order they had in the parent."""
         found: list[tuple[int, Change]] = []
+        standings: list[Change] = []
+        order = await order_of(self._tx, self._new)
         for key, last in self._last.items():
-            replayed = await replay.replay(self._new.number, key, last, is_live)
+            replayed = await replay.replay(self._new.number, key, last, is_live, order)
             if replayed.value is not None:
                 ordinal = max(source.change.ordinal for source in replayed.sources)
                 found.append((ordinal, ChangeValue(self._new, key, replayed.value, "branch")))
+            standing = await replay.survey(self._new.number, key, last, order)
+            standings.append(StandKey(self._new, key, *standing))
         found.sort(key=_ordinal)
-        await self._tx.apply([change for _, change in found])
+        await self._tx.apply([*(change for _, change in found), *standings])
 
 
 def _ordinal(item: tuple[int, Change]) -> int:

@@ -21,7 +21,11 @@ from valuetracker.store.tx.context import Anchor
 
 @dataclass(slots=True)
 class ChangeValue:
-    """Set a key of a holder to `after`, or remove it (None), if the change takes effect."""
+    """
+    Set a key of a holder to `after`, or remove it (None), if the change takes effect.
+
+    `after` is the result where the change stands; changes that stand after it are applied to it.
+    """
 
     holder: HolderRow
     key: str
@@ -30,6 +34,10 @@ class ChangeValue:
     operand: str | None = None
     # None for a change that belongs to no message.
     anchor: Anchor | None = None
+    # It stands at the beginning of the story, if the key has no change yet.
+    first: bool = False
+    # A restore that names a change which a flip can reach.
+    reachable: bool = False
     # True if the operator makes `after` of the value the key has just before: then the log may
     # leave `after` out.
     recomputable: bool = False
@@ -54,8 +62,26 @@ class InheritKey:
     holder: HolderRow
     key: str
     last_change: int
+    takes_revision: ClassVar[bool] = False
+
+
+@dataclass(slots=True)
+class StandKey:
+    """Note where the last change of a key stands in the story, and if a flip can reach one."""
+
+    holder: HolderRow
+    key: str
+    furthest: int | None
     anchored: bool
     takes_revision: ClassVar[bool] = False
+
+
+@dataclass(slots=True)
+class KeepValues:
+    """Log the values of a holder as bases: it is about to leave its chat."""
+
+    holder: HolderRow
+    takes_revision: ClassVar[bool] = True
 
 
 # Characters, instances and chats
@@ -91,6 +117,8 @@ class PutInstance:
     created_at: str
     updated_at: str
     origin: str | None = None
+    # For an instance of a branch: the entry in which it was last created, changed or deleted.
+    former: int = 0
     takes_revision: ClassVar[bool] = True
 
     def differs_from(self, old: HolderRow) -> bool:
@@ -149,10 +177,11 @@ class AddPlace:
 
 @dataclass(slots=True)
 class MovePlace:
-    """Show a place at a position, or hide it (None)."""
+    """Put a place at a position, visible or hidden."""
 
     place: PlaceRow
-    position: int | None
+    position: int
+    visible: bool
     takes_revision: ClassVar[bool] = True
 
 
@@ -187,6 +216,8 @@ class UpdateHead:
 Change = (
     ChangeValue
     | InheritKey
+    | StandKey
+    | KeepValues
     | PutCharacter
     | DropCharacter
     | PutInstance

@@ -23,6 +23,7 @@ from valuetracker.errors import IdempotencyMismatch
 from valuetracker.records import moment
 from valuetracker.store.rows.row import Row, insert, select
 from valuetracker.store.tx.context import Context
+from valuetracker.store.tx.jobs import Written
 
 # A day is promised; the hour on top covers a clock that is set right in between.
 KEPT = timedelta(hours=25)
@@ -74,6 +75,7 @@ class RequestRow(Row, table="requests"):
     revision: int
     status: int
     live: int
+    superseded: int
     body: str
     checksum: int = 0
 
@@ -114,17 +116,16 @@ class RememberedRequests:
             raise IdempotencyMismatch()
         return row
 
-    def remember(
-        self, context: Context, at: str, revision: int, status: int, live: bool, answer: Any
-    ) -> None:
+    def remember(self, context: Context, at: str, written: Written, answer: Any) -> None:
         if context.idempotency_key is not None:
             row = RequestRow(
                 context.idempotency_key,
                 context.fingerprint,
                 at,
-                revision,
-                status,
-                int(live),
+                written.revision,
+                written.status,
+                int(written.live),
+                int(written.superseded),
                 _without_values(answer) if answer is not None else "",
             )
             row.seal()

@@ -55,6 +55,8 @@ class Written:
     replayed: bool = False
     # False if any change of it was stored dormant.
     live: bool = True
+    # True if any change of it was superseded.
+    superseded: bool = False
 
 
 class NothingChanged(Exception):

@@ -33,6 +33,7 @@ from valuetracker.errors import (
     StaleSession,
 )
 from valuetracker.records import time_text
+from valuetracker.store.log.replay import Conflict
 from valuetracker.store.rows.chats import SELECT_SESSION, ChatRow, SessionRow
 from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
 from valuetracker.store.rows.head import LOCK_HEAD, Head, load_head
@@ -122,8 +123,9 @@ class Ledger(RowReader):
             before = await self._requests.find(context)
             if before is not None:
                 return Written(
-                    before.status, before.body.encode(), before.revision, True, bool(before.live)
-                )
+                    before.status, before.body.encode(), before.revision, True,
+                    bool(before.live), bool(before.superseded),
+                )  # fmt: skip
         result = await job.verb(self, *job.arguments)
         if self._applier.log.open is not None:
             await self._applier.log.close()
@@ -132,15 +134,17 @@ class Ledger(RowReader):
         if isinstance(result, Answer):
             status, result = result.status, result.body
         body = answer_bytes(result) if result is not None else b""
-        live = self._applier.values.live
         if self._applier.changed_nothing:
             raise NothingChanged(body)
         if self._applier.flipped and self._after_flips is not None:
             # Only now: what follows a flip must find all that the verb has written.
             await self._after_flips(self, self._applier.flipped)
+        values = self._applier.values
+        superseded = values.superseded > 0
+        written = Written(status, body, head.revision, False, values.live, superseded)
         if context.idempotency_key is not None:
-            self._requests.remember(context, self.now, head.revision, status, live, result)
-        return Written(status, body, head.revision, live=live)
+            self._requests.remember(context, self.now, written, result)
+        return written
 
     async def finish(self) -> Commit:
         """Write what is pending; return what the group changed."""
@@ -311,6 +315,16 @@ class Ledger(RowReader):
             )  # fmt: skip
             await self.apply([AddSpace(holder)])
         return holder
+
+    @property
+    def superseded(self) -> int:
+        """Return how many changes of the verb were superseded."""
+        return self._applier.values.superseded
+
+    @property
+    def conflicts(self) -> list[tuple[HolderRow, Conflict]]:
+        """Return the later changes that no longer apply after those of the verb."""
+        return self._applier.values.conflicts
 
     async def final_revision(self) -> int:
         """Return the revision after this verb, if it changes nothing more."""

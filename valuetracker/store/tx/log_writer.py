@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
     BETWEEN_CHANGES,
+    IN_ORDER,
     USUAL_ACTOR,
     EntryRow,
     KeyframeRow,
@@ -36,16 +37,22 @@ class OpenEntry:
     space: str
     chat: ChatRow | None
     place: PlaceRow | None = None
-    effect: int = 1
+    effect: int = IN_ORDER
+    stands: int | None = None
     changes: list[str] = field(default_factory=list)
     # Values that the changes may leave out, by their index, if the feed shows them.
     known: dict[int, str] = field(default_factory=dict)
 
     def add_shape(
-        self, op: str, ordinal: int, after: str | None, operand: str | None = None
+        self,
+        op: str,
+        ordinal: int,
+        after: str | None,
+        operand: str | None = None,
+        previous: int = 0,
     ) -> None:
         """Add a change of the subject itself."""
-        self.changes.append(encode_change(self.number, "", op, 0, ordinal, after, operand))
+        self.changes.append(encode_change(self.number, "", op, previous, ordinal, after, operand))
 
 
 class LogWriter:
@@ -88,7 +95,8 @@ class LogWriter:
         space: str,
         chat: ChatRow | None,
         place: PlaceRow | None = None,
-        effect: int = 1,
+        effect: int = IN_ORDER,
+        stands: int | None = None,
     ) -> OpenEntry:
         """Return the entry that changes of this subject at this place go into."""
         entry = self.open
@@ -97,11 +105,12 @@ class LogWriter:
             or entry.subject is not subject
             or entry.place is not place
             or entry.effect != effect
+            or entry.stands != stands
             or entry.chat is not chat
         ):
             await self.close()
             number = self.next_number()
-            entry = self.open = OpenEntry(number, subject, space, chat, place, effect)
+            entry = self.open = OpenEntry(number, subject, space, chat, place, effect, stands)
         return entry
 
     async def close(self) -> None:
@@ -113,8 +122,9 @@ class LogWriter:
         if isinstance(subject, HolderRow) and is_frame_due(subject, len(entry.changes)):
             await self._reader.list_rows(subject)
         row = self.add(
-            entry.number, subject, entry.space, entry.changes, entry.chat, entry.place, entry.effect
-        )
+            entry.number, subject, entry.space, entry.changes,
+            entry.chat, entry.place, entry.effect, entry.stands,
+        )  # fmt: skip
         row.known = entry.known or None
 
     def add(
@@ -125,7 +135,8 @@ class LogWriter:
         changes: list[str],
         chat: ChatRow | None = None,
         place: PlaceRow | None = None,
-        effect: int = 1,
+        effect: int = IN_ORDER,
+        stands: int | None = None,
     ) -> EntryRow:
         """
         Add a whole entry of a subject that has been touched.
@@ -134,7 +145,7 @@ class LogWriter:
         """
         last = subject.last_entry
         row = EntryRow(
-            number, subject.number, self._now, self._actor, None, None, effect, 0, 0,
+            number, subject.number, self._now, self._actor, None, None, stands, effect, 0, 0,
             number - last if last else 0, BETWEEN_CHANGES.join(changes), 0, space, subject.id,
         )  # fmt: skip
         if chat is not None:

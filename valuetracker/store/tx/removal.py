@@ -12,5 +12,5 @@ async def removal_of(
 ) -> list[Change]:
     """Return the changes that delete an instance: each of its values, then itself."""
     # Also keys that were removed at some message: they must not be back when it is hidden.
-    keys = [row.key for row in await tx.list_rows(holder) if row.value is not None or row.anchored]
+    keys = [row.key for row in await tx.list_rows(holder) if row.is_removable]
     return [*(remove(holder, key, None, op, operand) for key in keys), DropInstance(holder)]
