@@ -23,6 +23,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from valuetracker import durable
 from valuetracker.engine import MOST_ROWS, Job, NotVerifiedYet, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
@@ -375,9 +376,9 @@ class SQLiteDatabase(GroupWriter):
         wal = wal_of(self.path)
         with contextlib.suppress(OSError):
             if wal.exists():
-                wal.rename(wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
+                durable.rename(wal, wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
         with contextlib.suppress(OSError):
-            self.path.with_name(self.path.name + "-shm").unlink()
+            durable.remove_files([self.path.with_name(self.path.name + "-shm")])
 
 
 async def _close(connection: Connection) -> None:

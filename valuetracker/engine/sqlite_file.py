@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from valuetracker import durable
 from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
-from valuetracker.engine.data_directory import sync_directory, sync_file
 from valuetracker.engine.migrations import Migration, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
     Connection,
@@ -157,7 +157,7 @@ async def create(
     """
     unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        durable.make_folders(path.parent)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except (FileExistsError, NotADirectoryError):
         raise PathNotAllowed("A part of the path is a file.") from None
@@ -172,9 +172,7 @@ async def create(
             )
         finally:
             await writer.close()
-        sync_file(unfinished)
-        unfinished.rename(path)
-        sync_directory(path.parent)
+        durable.put_in_place(unfinished, path)
     except OSError as error:
         raise translate(error) from error
     finally:
