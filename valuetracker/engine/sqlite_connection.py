@@ -10,6 +10,7 @@ internals of aiosqlite (`_execute`, `_conn`), which is why the version is pinned
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import sqlite3
@@ -135,6 +136,14 @@ async def connect(connector: Callable[[], sqlite3.Connection]) -> Connection:
     except (sqlite3.Error, OSError) as error:
         raise translate(error) from error
     return connection
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """End a transaction that failed; if that fails too, the first error is the one to report."""
+    # SQLite may have rolled back already, for example when the disk is full.
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 async def in_thread(function: Callable[[], T]) -> T:

@@ -35,6 +35,7 @@ from valuetracker.engine.sqlite_connection import (
     SQLiteTransaction,
     UnverifiedTransaction,
     drive,
+    roll_back,
     translate,
 )
 from valuetracker.engine.sqlite_file import (
@@ -247,7 +248,7 @@ class SQLiteDatabase(GroupWriter):
         try:
             return drive(job(self._transaction(connection)))
         finally:
-            connection.execute("ROLLBACK")
+            roll_back(connection)
 
     def _transaction(self, connection: sqlite3.Connection) -> SQLiteTransaction:
         if self._unverified is not None:
@@ -315,7 +316,7 @@ class SQLiteDatabase(GroupWriter):
             connection.execute("COMMIT")
             self._loop_commits.add(time.monotonic() - started)
         except Exception:
-            _roll_back(connection)
+            roll_back(connection)
             raise
         return outcome
 
@@ -395,13 +396,6 @@ async def _close_failed(writer: Connection) -> None:
     """
     with contextlib.suppress(Exception):
         await writer.close()
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite may have rolled back already, for example when the disk is full.
-    with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _is_io_error(error: Exception) -> bool:
