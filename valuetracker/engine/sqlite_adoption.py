@@ -30,7 +30,14 @@ from valuetracker import durable
 from valuetracker.engine import Conversion, Job, Row, Transaction
 from valuetracker.engine.data_directory import COMPANIONS, ORIGINAL
 from valuetracker.engine.sqlite_connection import SQLiteTransaction, drive, in_thread
-from valuetracker.engine.sqlite_file import Schema, build, check_header, open_file
+from valuetracker.engine.sqlite_file import (
+    Schema,
+    build,
+    check_header,
+    open_file,
+    remove_unfinished,
+    unfinished_of,
+)
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseUnavailable
 from valuetracker.failpoints import Failpoint
@@ -84,7 +91,7 @@ class _Adoption:
         self._copy = _beside(path, ORIGINAL)
         # True once this adoption, and none before it, has made the copy.
         self._keeps = False
-        self._unfinished = path.with_name(f".new-{path.name}")
+        self._unfinished = unfinished_of(path)
         self._name, self._identity, self._at = name, identity, at
         self._schema = schema
         self._convert = convert
@@ -113,7 +120,7 @@ class _Adoption:
                         self._copy.unlink()
                 raise
             finally:
-                _remove(self._unfinished)
+                remove_unfinished(self._unfinished)
             self._failpoint.reach("adoption_renamed")
             durable.sync_name(self._path)
 
@@ -132,7 +139,7 @@ class _Adoption:
     # 2. The new file is written
 
     def _write(self) -> None:
-        _remove(self._unfinished)
+        remove_unfinished(self._unfinished)
         os.close(os.open(self._unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with (
             closing(open_file(self._path, read_only=True)) as source,
@@ -201,10 +208,3 @@ class _Adoption:
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file and its companions, if there are any."""
-    for ending in ("", *COMPANIONS):
-        with contextlib.suppress(OSError):
-            _beside(path, ending).unlink()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 from valuetracker import durable
 from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
+from valuetracker.engine.data_directory import COMPANIONS
 from valuetracker.engine.migrations import Migration, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
     Connection,
@@ -147,6 +147,18 @@ async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
         await reader.close()
 
 
+def unfinished_of(path: Path) -> Path:
+    """Return the name of a new file until it is complete; what has that name was never complete."""
+    return path.with_name(f".new-{path.name}")
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove a file and its companions, if there are any."""
+    for ending in ("", *COMPANIONS):
+        with contextlib.suppress(OSError):
+            path.with_name(path.name + ending).unlink()
+
+
 async def create(
     path: Path, name: str, identity: str, schema: Schema, at: str, setup: Job[Any]
 ) -> None:
@@ -155,7 +167,8 @@ async def create(
 
     A process that is killed half-way leaves no file that looks like a database.
     """
-    unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
+    unfinished = unfinished_of(path)
+    remove_unfinished(unfinished)
     try:
         durable.make_folders(path.parent)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -176,8 +189,7 @@ async def create(
     except OSError as error:
         raise translate(error) from error
     finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+        remove_unfinished(unfinished)
 
 
 def build(
