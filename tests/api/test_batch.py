@@ -359,3 +359,18 @@ def test_a_result_that_is_too_large_is_refused(client: httpx.Client) -> None:
         answer = batch(client, op("set", value=1), bad)
         assert refused(answer) == (413, "value_too_large", {"index": 1})
     assert head(client) == 3
+
+
+def test_a_batch_goes_through_large_values_a_few_times_only(client: httpx.Client) -> None:
+    make_instance(client)
+    set_value(client, "many", [0] * 1_000_000)
+    add = op("addToSet", "many", value=0)
+
+    # Each goes through two million bytes, and all of them may go through sixteen.
+    assert refused(batch(client, *[add] * 1_000)) == (413, "value_too_large", {"index": 8})
+    assert head(client) == 2
+    assert batch(client, add, add).json()["results"] == [{"added": False}] * 2
+    # What the batch itself has replaced counts with its new size.
+    results = batch(client, op("set", "many", value=[]), *[add] * 999).json()["results"]
+    assert results[1:] == [{"added": True}, *[{"added": False}] * 998]
+    assert values_of(client) == '{"many":[0]}'

@@ -29,7 +29,9 @@ from valuetracker.values import canonical
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
-RESULT_BYTES = 64 * 1024 * 1024
+# Every operation reads a value as a whole, writes it as a whole, and has it kept in the log: many
+# small operations on one large value add up.
+RESULT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,6 +68,7 @@ async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None
         if holder is not None:
             await register_place(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
+    await batch.check_effort(pairs)
     results = await _each(pairs, batch.run)
     await batch.flush()
     answer: BatchAnswer = {"revision": await tx.final_revision(), "results": results}
@@ -94,8 +97,30 @@ class _Batch:
         # The chat it is confined to.
         self._chat_id = chat_id
         self._values: dict[tuple[int, str], str | None] = {}
-        self._bytes = 0
         self._changes: list[Change] = []
+
+    async def check_effort(self, items: list[tuple[BatchOperation, HolderRow | None]]) -> None:
+        """Refuse a batch whose results would take too much, before any of them is made."""
+        sizes: dict[tuple[int, str], int] = {}
+        effort = 0
+        for index, (operation, holder) in enumerate(items):
+            if holder is None or operation.operand is None:
+                continue
+            place = (holder.number, operation.key)
+            size = len(operation.operand)
+            if operation.op != "set":
+                if place not in sizes:
+                    sizes[place] = len(await self._current(holder, operation.key) or "")
+                # No operator makes more of a value than it and the operand are.
+                size += sizes[place]
+                effort += size
+            sizes[place] = size
+            if effort > RESULT_BYTES:
+                refusal = ValueTooLarge(
+                    f"The results of a batch take {RESULT_BYTES} bytes at the most."
+                )
+                refusal.at_index(index)
+                raise refusal
 
     async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
@@ -158,10 +183,6 @@ class _Batch:
         before: Any = ABSENT if met is None else orjson.loads(met)
         value = orjson.loads(operand)
         after = canonical(apply_operator(op, before, value))
-        # Each result is kept in the log: many small operations on one large value add up.
-        self._bytes += len(after)
-        if self._bytes > RESULT_BYTES:
-            raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
         result = None
         if op == "addToSet":
             result = {"added": isinstance(before, Absent) or not contains(before, value)}
