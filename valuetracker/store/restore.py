@@ -8,7 +8,7 @@ hidden at the restore count as unanchored, because the caller asked for them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 
@@ -19,7 +19,6 @@ from valuetracker.errors import (
     InstanceNotFound,
 )
 from valuetracker.records import ChangedValue, Restored
-from valuetracker.store.log.order import Order, Source
 from valuetracker.store.log.replay import Replay, fold
 from valuetracker.store.log.state_at import (
     FormerInstance,
@@ -34,12 +33,13 @@ from valuetracker.store.log.state_at import (
 )
 from valuetracker.store.rows.chat_rows import check_no_operations
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import BASES, EntryRow, LoggedChange
+from valuetracker.store.rows.entries import LoggedChange
 from valuetracker.store.rows.holders import DataRow, HolderRow, changed_value
 from valuetracker.store.rows.spaces import SPACES, Address
 from valuetracker.store.rows.spaces import instance as address_of
 from valuetracker.store.story.contents import instances_of, replayed_values
-from valuetracker.store.story.point import Point, chain_at, flips_at
+from valuetracker.store.story.former_sources import Chats, FormerSources
+from valuetracker.store.story.point import Point
 from valuetracker.store.tx.binding import leave_chat
 from valuetracker.store.tx.changes import Change, ChangeValue, PutCharacter, PutInstance
 from valuetracker.store.tx.ledger import Ledger
@@ -171,26 +171,6 @@ async def restore_point(tx: Ledger, point: Point, dry_run: bool = False) -> Rest
     return await restoration.finish()
 
 
-@dataclass(slots=True, frozen=True)
-class _Chats:
-    """The chat that a holder will be in, and the one it was in then."""
-
-    now: int | None
-    then: int | None
-
-
-@dataclass(slots=True, frozen=True)
-class _Named:
-    """A change that a restore names; `always` is 1 if it counts, visible or not."""
-
-    source: Source
-    always: int
-
-    @property
-    def is_flippable(self) -> bool:
-        return not self.always and self.source.entry.is_flippable
-
-
 class Restoration:
     """
     Collects the changes that lead back to a moment, as one revision.
@@ -203,17 +183,12 @@ class Restoration:
     ) -> None:
         self._tx = tx
         self._moment = moment
-        # The point of the story, if it is more than a moment.
-        self._point = point
+        self._sources = FormerSources(tx, moment, point)
         self._dry_run = dry_run
-        self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
         self._listed: list[ChangedValue] = []
         self._warnings: list[str] = []
-        self._visible: dict[int, bool] = {}
-        # By chat, and True for that of then.
-        self._orders: dict[tuple[int, bool], Order] = {}
 
     async def finish(self) -> Restored:
         revision = (await self._tx.load_head()).revision
@@ -305,7 +280,7 @@ class Restoration:
         self, holder: HolderRow, values: list[LoggedChange], chat: int | None, then: int | None
     ) -> None:
         """Restore the values of a holder that will be in a chat, and was in one then."""
-        chats = _Chats(chat, then)
+        chats = Chats(chat, then)
         # The row that the cache has: the one read from the log is a copy.
         known = await self._tx.get_holder(holder.number)
         rows = {row.key: row for row in await self._tx.list_rows(known)}
@@ -322,34 +297,20 @@ class Restoration:
     ) -> None:
         """Restore one key of a holder, which stays where it is; None if there was no holder."""
         if then is not None:
-            await self._restore_value(holder, row, value, _Chats(holder.chat, then.chat))
-        elif await self._is_other(row, None):
+            await self._restore_value(holder, row, value, Chats(holder.chat, then.chat))
+        elif await self._sources.is_other(row, None):
             # A branch took over changes from before it existed, and none of them made this.
             self._count(holder, row, None)
             self._changes.append(ChangeValue(holder, row.key, None, "restore", "[]"))
 
-    async def _is_other(self, row: DataRow, value: str | None) -> bool:
-        """
-        Return True if a key has changed since, or has another value.
-
-        As of a message: if it has any change that is not in that state.
-        """
-        if row.last_change > self._moment.entry or row.value != value:
-            return True
-        if self._point is not None and self._point.message_id is not None:
-            async for source in self._replay.walk(row.holder, row.key, row.last_change):
-                if not self._point.takes(source):
-                    return True
-        return False
-
     async def _restore_value(
-        self, holder: HolderRow, row: DataRow, value: str | None, chats: _Chats
+        self, holder: HolderRow, row: DataRow, value: str | None, chats: Chats
     ) -> None:
-        if not await self._is_other(row, value):
+        if not await self._sources.is_other(row, value):
             return
         self._count(holder, row, value)
-        named = await self._named_sources(holder, row, chats)
-        order = await self._order(holder, chats.now)
+        named = await self._sources.find(holder, row, chats)
+        order = await self._sources.order(holder, chats.now)
         # If messages were moved since, the same changes make another value: it follows none then.
         now, _ = fold(sorted((each.source for each in named), key=order.key))
         follows = now == value
@@ -359,76 +320,6 @@ class Restoration:
         self._changes.append(
             ChangeValue(holder, row.key, value, "restore", operand, reachable=reachable)
         )
-
-    async def _named_sources(self, holder: HolderRow, row: DataRow, chats: _Chats) -> list[_Named]:
-        """
-        Return the source changes that made the value, in the order of then.
-
-        They go back to a base that no flip can reach: older changes can never count again.
-        """
-        order = await self._order(holder, chats.then, then=True)
-        counted: list[Source] = []
-        async for source in self._replay.walk(row.holder, row.key, row.last_change):
-            if await self._counted(source):
-                counted.append(source)
-                if order.covers_older(source) and not source.entry.is_flippable:
-                    break
-        found: list[_Named] = []
-        for source in sorted(counted, key=order.key):
-            if source.change.op == "restore" and source.change.operand is not None:
-                found = await self._named_by(source, chats.now, order)
-            else:
-                found.append(_Named(source, int(not _follows(source.entry, chats.now))))
-        for index in range(len(found) - 1, 0, -1):
-            if found[index].source.change.op in BASES and not found[index].is_flippable:
-                return found[index:]
-        return found
-
-    async def _named_by(self, restore: Source, chat: int | None, order: Order) -> list[_Named]:
-        """Return the changes a restore names, as far as they were live at the moment."""
-        found: list[_Named] = []
-        for number, index, always in orjson.loads(restore.change.operand or "[]"):
-            named = await self._replay.find_named(restore, number, index)
-            if named is None:
-                # Some were folded: it is as good as a set.
-                return [_Named(restore, 0)]
-            if always or await self._counted(named):
-                follows = not always and _follows(named.entry, chat)
-                found.append(_Named(named, int(not follows)))
-        return sorted(found, key=lambda each: order.key(each.source))
-
-    async def _order(self, holder: HolderRow, chat: int | None, then: bool = False) -> Order:
-        """Return the order that the changes of a holder have, or had, in a chat."""
-        if chat is None:
-            return Order(holder.space, None)
-        if then and self._point is not None:
-            return self._point.order(holder.space)
-        if (chat, then) not in self._orders:
-            row = await self._tx.get_chat(chat)
-            revision = self._moment.revision if then else None
-            is_same = revision is None or row.reordered <= revision
-            chain = await chain_at(self._tx, row, None if is_same else revision)
-            self._orders[chat, then] = Order("", chain, row.reordered, revision)
-        return replace(self._orders[chat, then], space=holder.space)
-
-    async def _counted(self, source: Source) -> bool:
-        """Return True if a change was one of those that made the old state."""
-        if self._point is not None:
-            return self._point.counts(source)
-        entry = source.entry
-        return entry.revision <= self._moment.revision and await self._was_live(entry)
-
-    async def _was_live(self, entry: EntryRow) -> bool:
-        """Return True if the place of an entry was visible at the moment."""
-        if entry.left_at and entry.left_at <= self._moment.revision:
-            return not entry.dropped
-        if entry.place is None or not entry.anchor_chat:
-            return True
-        if entry.place not in self._visible:
-            flips = await flips_at(self._tx, [entry.place], self._moment.revision)
-            flip = flips.get(entry.place)
-            self._visible[entry.place] = flip is not None and bool(flip.visible)
-        return self._visible[entry.place]
 
     async def _put_instance(self, former: FormerInstance) -> int | None:
         """Restore the instance itself; return the chat it will be in."""
@@ -460,11 +351,3 @@ class Restoration:
         if present is None and not self._dry_run:
             await leave_chat(self._tx, await self._tx.get_holder(former.holder.number), chat)
         return chat
-
-
-def _follows(entry: EntryRow, chat: int | None) -> bool:
-    """Return True if a change goes on following the story: visible, and in this chat."""
-    if entry.place is None:
-        return True
-    elsewhere = chat is not None and entry.anchor_chat != chat
-    return entry.is_flippable and entry.is_live and not elsewhere
