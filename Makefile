@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 run: .cache/run
 	$(BIN)/python -m valuetracker serve
 
-test: check .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
+test: check .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	$(PYTEST) $(SIDE_BY_SIDE)
 
 # The tests start the program hundreds of times: let Python keep what it has compiled, also where
@@ -33,7 +33,7 @@ bench: .cache/dev .cache/wrk .cache/redis .cache/postgres \
 	$(BIN)/python -m bench $(ARGS)
 
 # The same tests with bigger numbers.
-soak: .cache/dev .cache/postgres .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
+soak: .cache/dev .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
 	VALUETRACKER_SOAK=1 $(PYTEST) -s
 
 # Records the examples on a real server, then writes API.md.
@@ -107,6 +107,12 @@ FASTIFY := bench/peers/fastify/package.json bench/peers/fastify/package-lock.jso
 .cache/postgres: .cache/venv
 	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ $(SUDO) $(APT) update && $(SUDO) $(APT) install postgresql; }
+	touch $@
+
+# The tests load a small library into the program, which records what it does to files.
+.cache/compiler: .cache/venv
+	command -v cc >/dev/null || command -v gcc >/dev/null || \
+		{ $(SUDO) $(APT) update && $(SUDO) $(APT) install gcc libc6-dev; }
 	touch $@
 
 # The tests install the plugin into copies of a real SillyTavern. None of its packages needs its

@@ -112,7 +112,9 @@ class Adoption {
         const file = path.join(this.dataDir, NOTE);
         const draft = `${file}.${process.pid}`;
         await fs.promises.writeFile(draft, JSON.stringify(this.note, null, 4), { mode: 0o600 });
+        await sync(draft);
         await fs.promises.rename(draft, file);
+        await sync(this.dataDir);
     }
 
     /**
@@ -120,7 +122,10 @@ class Adoption {
      * @returns {Promise<boolean>} False if a file with that name exists, in upper or lower case.
      */
     async #copyOne(name) {
-        await fs.promises.mkdir(this.dataDir, { recursive: true, mode: 0o700 });
+        const made = await fs.promises.mkdir(this.dataDir, { recursive: true, mode: 0o700 });
+        for (let folder = this.dataDir; made && folder.length >= made.length; folder = path.dirname(folder)) {
+            await sync(path.dirname(folder));
+        }
         const there = (await fs.promises.readdir(this.dataDir)).map((each) => each.toLowerCase());
         if (there.includes(name.toLowerCase())) {
             return false;
@@ -130,17 +135,39 @@ class Adoption {
         const draft = path.join(this.dataDir, `.${name}.${process.pid}`);
         try {
             const companions = await copyWhole(source, draft);
+            for (const each of ['', ...companions]) {
+                await sync(draft + each);
+            }
             for (const each of companions) {
                 await fs.promises.rename(draft + each, target + each);
             }
+            await sync(this.dataDir);
             // The last step, and only if the name is still free: this makes the copy visible.
             await fs.promises.link(draft, target);
+            await sync(this.dataDir);
             return true;
         } finally {
             for (const each of ['', ...COMPANIONS]) {
                 await fs.promises.rm(draft + each, { force: true });
             }
         }
+    }
+}
+
+/**
+ * Make a file, or the names in a folder, survive a power cut. Windows cannot sync a folder.
+ * @param {string} name
+ */
+async function sync(name) {
+    const isFolder = (await fs.promises.stat(name)).isDirectory();
+    if (isFolder && process.platform === 'win32') {
+        return;
+    }
+    const handle = await fs.promises.open(name, isFolder ? 'r' : 'r+');
+    try {
+        await handle.sync();
+    } finally {
+        await handle.close();
     }
 }
 

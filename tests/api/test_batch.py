@@ -453,3 +453,27 @@ def test_a_patch_that_does_not_fit_is_refused(
 
     assert refused(answer) == (*refusal, {"index": 1})
     assert values_of(client) == '{"k":{"a":1}}'
+
+
+def test_patches_that_copy_much_are_refused(client: httpx.Client) -> None:
+    make_instance(client)
+    set_value(client, "k", {"a": "x" * 900_000})
+    copies = [patch_of({"op": "copy", "from": "/a", "path": f"/{number}"}) for number in range(100)]
+
+    assert refused(batch(client, *copies))[:2] == (413, "value_too_large")
+    assert head(client) == 2
+
+
+def test_a_batch_goes_through_large_values_a_few_times_only(client: httpx.Client) -> None:
+    make_instance(client)
+    set_value(client, "many", [0] * 1_000_000)
+    add = op("addToSet", "many", value=0)
+
+    # Each goes through two million bytes, and all of them may go through sixteen.
+    assert refused(batch(client, *[add] * 1_000)) == (413, "value_too_large", {"index": 8})
+    assert head(client) == 2
+    assert batch(client, add, add).json()["results"] == [{"added": False}] * 2
+    # What the batch itself has replaced counts with its new size.
+    results = batch(client, op("set", "many", value=[]), *[add] * 999).json()["results"]
+    assert results[1:] == [{"added": True}, *[{"added": False}] * 998]
+    assert values_of(client) == '{"many":[0]}'

@@ -86,7 +86,7 @@ def test_the_limits_answered_are_those_in_force(client: httpx.Client) -> None:
             "valueDepth": 128,
             "keysPerRequest": 10_000,
             "batchOperations": 1_000,
-            "batchResultBytes": 64 * 1024 * 1024,
+            "batchResultBytes": 16 * 1024 * 1024,
             "patchOperations": 1_000,
             "patchCopiedBytes": 1024 * 1024,
             "chainMessages": 100_000,

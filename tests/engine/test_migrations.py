@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,3 +220,23 @@ def test_a_newer_schema_is_refused_untouched(tmp_path: Path) -> None:
         migrate(connection, [FIRST, SECOND], NEVER)
 
     assert path.read_bytes() == before
+
+
+class WithoutRollback(sqlite3.Connection):
+    """A connection to a disk that is full, or fails, also while SQLite rolls back."""
+
+    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
+        if statement == "ROLLBACK":
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(statement, *parameters)
+
+
+def test_a_rollback_that_fails_does_not_hide_the_first_error() -> None:
+    failing = Migration(1, ("CREATE TABLE made (word TEXT)", "INSERT INTO missing VALUES (1)"))
+    with (
+        closing(
+            sqlite3.connect(":memory:", isolation_level=None, factory=WithoutRollback)
+        ) as connection,
+        pytest.raises(sqlite3.OperationalError, match="no such table: missing"),
+    ):
+        migrate(connection, [failing], NEVER)

@@ -271,7 +271,7 @@ async def test_servers_starting_at_once_in_a_new_cluster_all_start(
     together = asyncio.Barrier(6)
 
     async def start(url: str) -> int:
-        async with started(url, tmp_path) as bench:
+        async with started(url, tmp_path, alone=False) as bench:
             await together.wait()
             return len(await bench.outside("SELECT * FROM valuetracker.file"))
 

@@ -199,7 +199,7 @@ async def test_two_servers_on_one_database_make_revisions_without_a_gap(
 ) -> None:
     identity = await bench.create()
     async with (
-        started(url, tmp_path) as other,
+        started(url, tmp_path, alone=False) as other,
         bench.opened(identity) as here,
         other.opened(identity) as there,
     ):
@@ -234,7 +234,7 @@ async def test_rolled_back_rows_are_forgotten_when_another_server_makes_the_same
     bench: Bench, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = await bench.create()
-    async with started(url, tmp_path) as other, other.opened(identity) as there:
+    async with started(url, tmp_path, alone=False) as other, other.opened(identity) as there:
         await write(there, put_instance, "i", "c", None)
         await write(there, set_value, TARGET, "k", "0")
         monkeypatch.setenv("VALUETRACKER_FAIL", "before_commit:raise")
@@ -255,7 +255,7 @@ async def test_rolled_back_rows_are_forgotten_when_another_server_makes_the_same
 async def test_a_database_made_by_two_servers_at_once_is_made_once(
     bench: Bench, url: str, tmp_path: Path
 ) -> None:
-    async with started(url, tmp_path) as other:
+    async with started(url, tmp_path, alone=False) as other:
         made = await asyncio.gather(bench.create(), other.create(), return_exceptions=True)
 
         (identity,) = [each for each in made if isinstance(each, str)]

@@ -16,6 +16,7 @@ from tests.integrity.contents import statements
 from tests.integrity.recount import State, recount, recount_tables
 from valuetracker.app import create_engine
 from valuetracker.engine import Database, Engine, Transaction
+from valuetracker.engine.postgres import PostgresEngine
 from valuetracker.records import now
 from valuetracker.settings import Settings
 from valuetracker.store.rows.head import load_head, make_head
@@ -102,11 +103,15 @@ class Bench:
 
 
 @asynccontextmanager
-async def started(url: str, folder: Path, pool_size: int = 4) -> AsyncIterator[Bench]:
-    """Start an engine; without a URL it works on files."""
+async def started(
+    url: str, folder: Path, pool_size: int = 4, alone: bool = True
+) -> AsyncIterator[Bench]:
+    """Start an engine; without a URL it works on files. Others may be there if not `alone`."""
     engine = create_engine(
         Settings(data_dir=folder, database=url, readers=4, pool_size=pool_size, database_seconds=20)
     )
+    if isinstance(engine, PostgresEngine):
+        engine.alone = alone
     registry = await engine.start(now())
     try:
         yield Bench(engine, url, folder)

@@ -20,7 +20,7 @@ from valuetracker.bridge.install.installation import sync_extension as sync_fold
 from valuetracker.bridge.install.paths import resolve_paths
 from valuetracker.bridge.install.status import paths_record
 from valuetracker.bridge.origins import allowed_origin, parse_origin
-from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync
+from valuetracker.bridge.records import BridgeHealth, BridgePaths, ExtensionSync, without_paths
 from valuetracker.errors import (
     AdminRequired,
     InvalidBody,
@@ -81,12 +81,15 @@ async def get_paths(call: Call) -> BridgePaths:
     `--st-root`), `env` (`VALUETRACKER_ST_EXTENSIONS_DIR` or `COMFYVN_ST_EXTENSIONS_DIR`),
     `env_root` (`SILLYTAVERN_PATH`), `default` (`~/SillyTavern`). `resolution_chain` lists all
     of them. `sync` compares the bundled version with the installed one.
+
+    Only an admin is shown paths. For others they are null, and lists of them are empty.
     """
 
     def look() -> BridgePaths:
         return paths_record(resolve_paths(configured(call)), sync=True)
 
-    return await asyncio.to_thread(look)
+    found = await asyncio.to_thread(look)
+    return found if call.caller.admin else without_paths(found)
 
 
 async def get_health(call: Call) -> BridgeHealth:
@@ -96,7 +99,8 @@ async def get_health(call: Call) -> BridgeHealth:
     The answer is always `200`. `status` is `ok` if both answer as expected; `degraded` if one
     of them does not, or if there are `alerts`; `offline` if nothing answers; `disabled` if the
     bridge is switched off, and then the server asks nobody. The server asks loopback and
-    configured origins only. Only an admin may name another origin than the configured one.
+    configured origins only. Only an admin may name another origin than the configured one, and
+    only an admin is shown paths of files and folders.
 
     `alerts` about the installed files: `extension_mismatch`, `extension_missing`,
     `plugin_mismatch`, `plugin_missing`. About the running plugin: `plugin_health_error`,
@@ -105,7 +109,7 @@ async def get_health(call: Call) -> BridgeHealth:
     extensions = call.extensions
     config = configured(call)
     check_place(call, config, call.query)
-    return await probe_health(
+    health = await probe_health(
         config,
         {
             "engine": extensions.engine.name,
@@ -117,6 +121,7 @@ async def get_health(call: Call) -> BridgeHealth:
         call.query.get("timeout", 3.0),
         call.caller.is_bridge and not is_elsewhere(config, call.query),
     )
+    return health if call.caller.admin else without_paths(health)
 
 
 async def sync_extension(call: Call) -> ExtensionSync:

@@ -4,7 +4,8 @@ Folders that are read and written without following symbolic links.
 A path is opened one name at a time, each relative to the folder before it, and a link is
 never followed. So nobody can insert a link between a check and the write. Where the system
 cannot open relative to a folder (Windows), each name is checked first. A file is written
-under a temporary name and then renamed, so a reader finds the old content or the new one.
+under a temporary name and then renamed, so a reader finds the old content or the new one. The
+folder is synced after each change, so that a power cut does not undo it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from valuetracker import durable
 from valuetracker.errors import (
     NotWritable,
     SourceNotFound,
@@ -33,9 +35,6 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 # Non-blocking: to open a pipe would wait for a process at its other end.
 READ = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
-# The errors of file systems that have no hard links.
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY
 
 
@@ -102,6 +101,7 @@ class Folder:
                     os.mkdir(self._at(name), dir_fd=self._descriptor)
                 except FileExistsError:
                     self._refuse_link(name)
+                self._sync()
             if not RELATIVE:
                 if not (self.path / name).is_dir():
                     raise FileNotFoundError(errno.ENOENT, "no such folder")
@@ -166,6 +166,7 @@ class Folder:
                     file.flush()
                     os.fsync(descriptor)
                 self._rename(temporary, name, replace)
+                self._sync()
             except BaseException:
                 self.remove(temporary)
                 raise
@@ -179,7 +180,7 @@ class Folder:
             try:
                 os.link(source, target, src_dir_fd=at, dst_dir_fd=at)
             except OSError as error:
-                if error.errno not in NO_LINKS:
+                if error.errno not in durable.NO_LINKS:
                     raise
                 if self._stat(new) is not None:
                     raise FileExistsError(errno.EEXIST, "it exists") from None
@@ -196,6 +197,7 @@ class Folder:
                 os.unlink(self._at(name), dir_fd=self._descriptor)
             except FileNotFoundError:
                 return
+            self._sync()
 
     def remove_folder(self, name: str) -> bool:
         """Remove a folder if it is empty; return false if it is not."""
@@ -206,7 +208,11 @@ class Folder:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
                     return False
                 raise
+            self._sync()
             return True
+
+    def _sync(self) -> None:
+        durable.sync_folder(self.path if self._descriptor is None else self._descriptor)
 
 
 @contextmanager
@@ -220,7 +226,7 @@ def translating_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         why = error.strerror or type(error).__name__
-        if error.errno in FULL:
+        if error.errno in durable.FULL:
             raise StorageFull() from error
         if error.errno == errno.ELOOP:
             raise SymlinkRefused(f"{path} is a symbolic link.") from error

@@ -1,10 +1,49 @@
 """
 The records that the bridge's routes answer with. Unlike the others they are in snake_case.
+
+Paths of files and folders are shown to admins only: `without_paths` takes them out of a record.
 """
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
+
+Record = TypeVar("Record")
+
+PATH_FIELDS = frozenset(
+    {
+        "bundle_dir",
+        "candidate",
+        "data_root",
+        "destination",
+        "destination_dir",
+        "extensions_dir",
+        "path",
+        "plugin_dir",
+        "python",
+        "resolved",
+        "resolved_candidate",
+        "source_dir",
+    }
+)
+PATH_LISTS = frozenset({"roots", "watch_paths"})
+
+
+def without_paths(record: Record) -> Record:
+    """Return a record for callers who are no admins: null for each path, and no list of them."""
+    found: Any = record
+    if isinstance(found, list):
+        found = [without_paths(each) for each in found]
+    elif isinstance(found, dict):
+        found = {
+            name: None
+            if name in PATH_FIELDS
+            else []
+            if name in PATH_LISTS
+            else without_paths(value)
+            for name, value in found.items()
+        }
+    return found  # type: ignore[no-any-return]
 
 
 class Resolution(TypedDict):
@@ -32,7 +71,7 @@ class BridgeConfig(TypedDict):
 class ManifestInfo(TypedDict):
     """A manifest or package file, and the version it names."""
 
-    path: str
+    path: str | None
     exists: bool
     version: str | None
     error: str | None
@@ -41,7 +80,7 @@ class ManifestInfo(TypedDict):
 class WatchPath(TypedDict):
     """A path to watch for changes."""
 
-    path: str
+    path: str | None
     purpose: str
     exists: bool
 
@@ -49,8 +88,8 @@ class WatchPath(TypedDict):
 class PluginSource(TypedDict):
     """The plugin that comes with this server."""
 
-    plugin_dir: str
-    bundle_dir: str
+    plugin_dir: str | None
+    bundle_dir: str | None
     package: ManifestInfo
 
 
@@ -86,12 +125,12 @@ class BridgePaths(TypedDict):
     """The folder the extension comes from, the folder it goes to, and how it was chosen."""
 
     extension_name: str
-    source_dir: str
+    source_dir: str | None
     source_exists: bool
-    destination_dir: str
+    destination_dir: str | None
     destination_exists: bool
     resolved_from: str
-    resolved_candidate: str
+    resolved_candidate: str | None
     resolved_candidate_exists: bool
     resolution_chain: list[Resolution]
     config: BridgeConfig

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import stat
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from valuetracker import durable
 from valuetracker.errors import (
     DataDirectoryInUse,
     InvalidBody,
@@ -57,10 +57,7 @@ class DataDirectory:
         if self._lock.is_locked:
             return
         try:
-            # `mkdir` sets the mode of the last folder only, but that of all users is private too.
-            if self.path.parent.name == USERS:
-                self.path.parent.mkdir(exist_ok=True, mode=0o700)
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            durable.make_folders(self.path)
             self._restrict()
             self._lock.acquire(timeout=0)
             self._pid_file.write_text(str(os.getpid()))
@@ -162,33 +159,12 @@ class DataDirectory:
         if not found:
             return False
         trash = self.path / TRASH
-        trash.mkdir(mode=0o700, exist_ok=True)
+        durable.make_folders(trash)
         number = 1
         while list(trash.glob(f"{label}.{number}.db*")):
             number += 1
-        for ending in found:
-            # The file may be on another file system, where a rename is not possible.
-            target = trash / f"{label}.{number}.db{ending}"
-            shutil.move(path.with_name(path.name + ending), target)
-            if target.is_file():
-                sync_file(target)
-        sync_directory(trash)
-        sync_directory(path.parent)
+        durable.move_files(
+            (path.with_name(path.name + ending), trash / f"{label}.{number}.db{ending}")
+            for ending in found
+        )
         return True
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames in a directory survive a power cut, where the system supports it."""
-    if os.name != "posix":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_file(path: Path) -> None:
-    # Windows flushes only through a handle that may write.
-    with path.open("r+b") as handle:
-        os.fsync(handle.fileno())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from valuetracker.engine.sqlite_connection import roll_back
 from valuetracker.errors import DatabaseTooNew
 from valuetracker.failpoints import Failpoint
 
@@ -79,9 +80,7 @@ def migrate(
                 apply(connection, migration, failpoint)
                 connection.execute("COMMIT")
             except BaseException:
-                # On a full disk SQLite has rolled back already.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                roll_back(connection)
                 raise
 
 

@@ -5,6 +5,8 @@ The PostgreSQL engine: one schema per database, one of them the registry.
   schema, need no support from us.
 - The lock on the head row of a database makes its writers run one after the other, so
   revisions have no gaps and become visible in their order.
+- Only one server at a time uses the database: it holds a lock (`postgres_lock.py`). No revision
+  depends on that, but answers that are kept in memory do.
 - Reads run in the role `valuetracker_reader`, which may select and nothing else.
 """
 
@@ -34,6 +36,7 @@ from valuetracker.engine.postgres_database import (
     PostgresTransaction,
     translate,
 )
+from valuetracker.engine.postgres_lock import LOCK_SPACE, REGISTERING, ServerLock
 from valuetracker.errors import (
     DatabaseDamaged,
     DatabaseTooOld,
@@ -48,9 +51,6 @@ T = TypeVar("T")
 READER_ROLE = "valuetracker_reader"
 REGISTRY_SCHEMA = "valuetracker"
 OLDEST_VERSION = (13, 0)
-# The key of an advisory lock: a number of ours, and one for what it guards.
-LOCK_SPACE = 0x5654
-REGISTERING = 1
 
 
 class PostgresEngine:
@@ -79,6 +79,9 @@ class PostgresEngine:
         self._migrations = load_migrations(migrations)
         self._registry_migrations = load_migrations(migrations / "registry")
         self._pools: Pools | None = None
+        # False lets other servers use the database as well, for tests of what needs no lock.
+        self.alone = True
+        self._lock: ServerLock | None = None
 
     @property
     def pools(self) -> Pools:
@@ -110,7 +113,7 @@ class PostgresEngine:
         return f"vt_{readable}_{digest}"
 
     def lock(self) -> None:
-        """Do nothing: several servers may use one database."""
+        """Do nothing: `start` takes the lock, because that needs a connection."""
 
     # Starting
 
@@ -121,17 +124,24 @@ class PostgresEngine:
             return PostgresDatabase(self.pools, self._registry, lambda: PlainRunner)
         writers: Any = None
         try:
+            if self.alone:
+                self._lock = ServerLock(self._connect, _address(self._url))
+                await self._lock.start()
             writers = await self._pool(None)
             await self._prepare(writers, at)
-            self._pools = Pools(writers, await self._pool(READER_ROLE))
+            self._pools = Pools(writers, await self._pool(READER_ROLE), self._lock)
         except Exception as error:
             if writers is not None:
                 writers.terminate()
+            if self._lock is not None:
+                await self._lock.stop()
+            if isinstance(error, StartupError):
+                raise
             raise StartupError(self._reason(error)) from error
         return PostgresDatabase(self.pools, REGISTRY_SCHEMA, lambda: PlainRunner)
 
     def _reason(self, error: Exception) -> str:
-        if isinstance(error, StartupError | ValueTrackerError):
+        if isinstance(error, ValueTrackerError):
             return str(error)
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             return (
@@ -141,6 +151,14 @@ class PostgresEngine:
             )
         return (
             f"The database {_address(self._url)} cannot be used: {error or type(error).__name__}."
+        )
+
+    async def _connect(self, settings: dict[str, str]) -> Any:
+        return await asyncpg.connect(
+            self._url,
+            timeout=self._timeout,
+            command_timeout=self._timeout,
+            server_settings=settings,
         )
 
     async def _pool(self, role: str | None) -> Any:
@@ -185,6 +203,8 @@ class PostgresEngine:
         if self._pools is not None and self._user is None:
             await self._pools.readers.close()
             await self._pools.writers.close()
+            if self._lock is not None:
+                await self._lock.stop()
 
     # Databases
 
@@ -194,7 +214,7 @@ class PostgresEngine:
         return self._schema(name) if self._user is None else self._schema(self._user, name)
 
     async def exists(self, location: str) -> bool:
-        async with self._writing() as connection:
+        async with self._looking() as connection:
             return await _schema_exists(connection, location)
 
     async def stamps(self, locations: Sequence[str]) -> list[Stamp | None]:
@@ -207,23 +227,23 @@ class PostgresEngine:
         return identity
 
     async def identity(self, location: str) -> tuple[str, str]:
-        async with self._writing() as connection:
+        async with self._looking() as connection:
             if not await _schema_exists(connection, location):
                 raise DatabaseDamaged("The schema is missing.")
             identity, name, *_ = await _read_mark(connection, location)
         return identity, name
 
     async def open(self, location: str, identity: str) -> PostgresDatabase:
-        async with self._writing() as connection:
+        async with self._looking() as connection:
             if not await _schema_exists(connection, location):
                 raise DatabaseDamaged("The schema is missing.")
             found, _, _, version = await _read_mark(connection, location)
             if found != identity:
                 raise DatabaseDamaged("The schema is not the one that was registered.")
             await _check_layout(connection, location, self._migrations)
-            if version != self._migrations[-1].number:
-                async with connection.transaction(), _locked(connection):
-                    await self._migrate(connection, location, self._migrations)
+        if version != self._migrations[-1].number:
+            async with self._writing() as connection, connection.transaction(), _locked(connection):
+                await self._migrate(connection, location, self._migrations)
         return PostgresDatabase(self.pools, location, self._new_runner_factory)
 
     async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
@@ -246,6 +266,14 @@ class PostgresEngine:
     async def _writing(self) -> AsyncIterator[Any]:
         try:
             async with self.pools.writer() as connection:
+                yield connection
+        except Exception as error:
+            raise translate(error) from error
+
+    @asynccontextmanager
+    async def _looking(self) -> AsyncIterator[Any]:
+        try:
+            async with self.pools.looker() as connection:
                 yield connection
         except Exception as error:
             raise translate(error) from error

@@ -16,6 +16,7 @@ import asyncpg
 
 from valuetracker.engine import Job, NewRunnerFactory
 from valuetracker.engine.group import GroupWriter, Outcome
+from valuetracker.engine.postgres_lock import ServerLock
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
     DatabaseDamaged,
@@ -133,9 +134,20 @@ class Pools:
 
     writers: Any
     readers: Any
+    # None if several servers may use the database.
+    lock: ServerLock | None
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[Any]:
+        """Return a connection to write with, which needs the lock of the server."""
+        if self.lock is not None:
+            await self.lock.ensure()
+        async with self.looker() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def looker(self) -> AsyncIterator[Any]:
+        """Return a connection to look with at what readers may not see."""
         async with self.writers.acquire() as connection, _reporting_loss(connection):
             yield connection
 

@@ -28,6 +28,7 @@ from valuetracker.engine.data_directory import DataDirectory
 from valuetracker.engine.known_files import KnownFiles, stamp_of
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
+from valuetracker.engine.sqlite_connection import in_thread
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import RegistryUnusable, ValueTrackerError
 
@@ -124,7 +125,7 @@ class SQLiteEngine:
         return identity
 
     async def discard(self, location: str, label: str) -> bool:
-        return self._directory.discard(location, label)
+        return await in_thread(lambda: self._directory.discard(location, label))
 
 
 async def _nothing(transaction: Transaction) -> None:

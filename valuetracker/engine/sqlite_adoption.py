@@ -16,30 +16,32 @@ original, which can be adopted again, or the finished new file.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import errno
 import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
+from valuetracker import durable
 from valuetracker.engine import Conversion, Job, Row, Transaction
-from valuetracker.engine.data_directory import COMPANIONS, ORIGINAL, sync_directory, sync_file
-from valuetracker.engine.sqlite_connection import SQLiteTransaction, drive, translate
-from valuetracker.engine.sqlite_file import Schema, build, check_header, open_file
+from valuetracker.engine.data_directory import COMPANIONS, ORIGINAL
+from valuetracker.engine.sqlite_connection import SQLiteTransaction, drive, in_thread
+from valuetracker.engine.sqlite_file import (
+    Schema,
+    build,
+    check_header,
+    open_file,
+    remove_unfinished,
+    unfinished_of,
+)
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseUnavailable
 from valuetracker.failpoints import Failpoint
 
-T = TypeVar("T")
-
-# Errors of `os.link` where the file system has no second names for a file.
-NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -57,7 +59,7 @@ async def can_adopt(path: Path, recognise: Job[bool]) -> bool:
     # 0 is the application id of a file whose program set none.
     if check_header(path) != 0:
         return False
-    return await _in_thread(lambda: _recognise(path, recognise))
+    return await in_thread(lambda: _recognise(path, recognise))
 
 
 def _recognise(path: Path, recognise: Job[bool]) -> bool:
@@ -75,14 +77,7 @@ async def adopt(
 ) -> None:
     """Put a database with the rows that `convert` writes in the place of the file."""
     adoption = _Adoption(path, name, identity, schema, at, convert)
-    await _in_thread(adoption.run)
-
-
-async def _in_thread(function: Callable[[], T]) -> T:
-    try:
-        return await asyncio.to_thread(function)
-    except Exception as error:
-        raise translate(error) from error
+    await in_thread(adoption.run)
 
 
 class _Adoption:
@@ -94,7 +89,9 @@ class _Adoption:
         # A link to the file stays: SQLite keeps companions beside the file itself, too.
         self._path = path = path.resolve()
         self._copy = _beside(path, ORIGINAL)
-        self._unfinished = path.with_name(f".new-{path.name}")
+        # True once this adoption, and none before it, has made the copy.
+        self._keeps = False
+        self._unfinished = unfinished_of(path)
         self._name, self._identity, self._at = name, identity, at
         self._schema = schema
         self._convert = convert
@@ -117,10 +114,15 @@ class _Adoption:
                     # Elsewhere a file that is open cannot be replaced.
                     stack.close()
                 self._unfinished.replace(self._path)
-                self._failpoint.reach("adoption_renamed")
-                sync_directory(self._path.parent)
+            except BaseException:
+                if self._keeps:
+                    with contextlib.suppress(OSError):
+                        self._copy.unlink()
+                raise
             finally:
-                _remove(self._unfinished)
+                remove_unfinished(self._unfinished)
+            self._failpoint.reach("adoption_renamed")
+            durable.sync_name(self._path)
 
     # 1. The original becomes one file
 
@@ -132,13 +134,12 @@ class _Adoption:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             raise DatabaseUnavailable("Another program has the file open.")
         # SQLite has taken in what they hold; it leaves empty ones behind.
-        for ending in COMPANIONS:
-            _beside(self._path, ending).unlink(missing_ok=True)
+        durable.remove_files(_beside(self._path, ending) for ending in COMPANIONS)
 
     # 2. The new file is written
 
     def _write(self) -> None:
-        _remove(self._unfinished)
+        remove_unfinished(self._unfinished)
         os.close(os.open(self._unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with (
             closing(open_file(self._path, read_only=True)) as source,
@@ -160,7 +161,7 @@ class _Adoption:
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
             build(target, self._name, self._identity, self._schema, self._at, setup)
-        sync_file(self._unfinished)
+        durable.sync_file(self._unfinished)
 
     # 3. The original is kept
 
@@ -168,15 +169,19 @@ class _Adoption:
         self._path.chmod(0o600)
         # It may be left from an earlier try, and the file may have been written to since.
         if self._copy.exists() and not self._is_kept(content):
-            self._copy.replace(_beside(self._copy, f"-{secrets.token_hex(4)}"))
+            durable.rename(self._copy, _beside(self._copy, f"-{secrets.token_hex(4)}"))
         if not self._copy.exists():
+            self._keeps = True
             try:
                 os.link(self._path, self._copy)
             except OSError as error:
-                if error.errno not in NO_LINKS:
+                if error.errno not in durable.NO_LINKS:
                     raise
                 self._copy_content(content)
-        sync_directory(self._path.parent)
+        if os.name == "posix":
+            # The program that wrote it need not have synced it.
+            os.fsync(content.fileno())
+        durable.sync_name(self._copy)
 
     def _copy_content(self, content: BinaryIO) -> None:
         draft = _beside(self._unfinished, ORIGINAL)
@@ -185,8 +190,7 @@ class _Adoption:
             flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY
             with open(os.open(draft, flags, 0o600), "wb") as target:
                 shutil.copyfileobj(content, target, CHUNK_BYTES)
-            sync_file(draft)
-            draft.replace(self._copy)
+            durable.put_in_place(draft, self._copy)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -204,10 +208,3 @@ class _Adoption:
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file and its companions, if there are any."""
-    for ending in ("", *COMPANIONS):
-        with contextlib.suppress(OSError):
-            _beside(path, ending).unlink()

@@ -9,7 +9,8 @@ internals of aiosqlite (`_execute`, `_conn`), which is why the version is pinned
 
 from __future__ import annotations
 
-import errno
+import asyncio
+import contextlib
 import logging
 import re
 import sqlite3
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from valuetracker import durable
 from valuetracker.engine import NotVerifiedYet
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import (
@@ -136,6 +138,22 @@ async def connect(connector: Callable[[], sqlite3.Connection]) -> Connection:
     return connection
 
 
+def roll_back(connection: sqlite3.Connection) -> None:
+    """End a transaction that failed; if that fails too, the first error is the one to report."""
+    # SQLite may have rolled back already, for example when the disk is full.
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function that waits for the disk, beside the event loop."""
+    try:
+        return await asyncio.to_thread(function)
+    except Exception as error:
+        raise translate(error) from error
+
+
 def translate(error: Exception) -> Exception:
     """Return the error that a caller gets for an error of SQLite or of the file system."""
     if isinstance(error, ValueTrackerError):
@@ -161,5 +179,5 @@ def translate(error: Exception) -> Exception:
             return DatabaseUnavailable()
         return error
     if isinstance(error, OSError):
-        return StorageFull() if error.errno == errno.ENOSPC else DatabaseUnavailable()
+        return StorageFull() if error.errno in durable.FULL else DatabaseUnavailable()
     return error

@@ -23,6 +23,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from valuetracker import durable
 from valuetracker.engine import MOST_ROWS, Job, NotVerifiedYet, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
@@ -34,6 +35,7 @@ from valuetracker.engine.sqlite_connection import (
     SQLiteTransaction,
     UnverifiedTransaction,
     drive,
+    roll_back,
     translate,
 )
 from valuetracker.engine.sqlite_file import (
@@ -246,7 +248,7 @@ class SQLiteDatabase(GroupWriter):
         try:
             return drive(job(self._transaction(connection)))
         finally:
-            connection.execute("ROLLBACK")
+            roll_back(connection)
 
     def _transaction(self, connection: sqlite3.Connection) -> SQLiteTransaction:
         if self._unverified is not None:
@@ -314,7 +316,7 @@ class SQLiteDatabase(GroupWriter):
             connection.execute("COMMIT")
             self._loop_commits.add(time.monotonic() - started)
         except Exception:
-            _roll_back(connection)
+            roll_back(connection)
             raise
         return outcome
 
@@ -375,9 +377,9 @@ class SQLiteDatabase(GroupWriter):
         wal = wal_of(self.path)
         with contextlib.suppress(OSError):
             if wal.exists():
-                wal.rename(wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
+                durable.rename(wal, wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
         with contextlib.suppress(OSError):
-            self.path.with_name(self.path.name + "-shm").unlink()
+            durable.remove_files([self.path.with_name(self.path.name + "-shm")])
 
 
 async def _close(connection: Connection) -> None:
@@ -394,13 +396,6 @@ async def _close_failed(writer: Connection) -> None:
     """
     with contextlib.suppress(Exception):
         await writer.close()
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite may have rolled back already, for example when the disk is full.
-    with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _is_io_error(error: Exception) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping
@@ -18,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from valuetracker import durable
 from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
-from valuetracker.engine.data_directory import sync_directory, sync_file
+from valuetracker.engine.data_directory import COMPANIONS
 from valuetracker.engine.migrations import Migration, check_version, migrate, version_of
 from valuetracker.engine.sqlite_connection import (
     Connection,
@@ -147,6 +147,18 @@ async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
         await reader.close()
 
 
+def unfinished_of(path: Path) -> Path:
+    """Return the name of a new file until it is complete; what has that name was never complete."""
+    return path.with_name(f".new-{path.name}")
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove a file and its companions, if there are any."""
+    for ending in ("", *COMPANIONS):
+        with contextlib.suppress(OSError):
+            path.with_name(path.name + ending).unlink()
+
+
 async def create(
     path: Path, name: str, identity: str, schema: Schema, at: str, setup: Job[Any]
 ) -> None:
@@ -155,9 +167,10 @@ async def create(
 
     A process that is killed half-way leaves no file that looks like a database.
     """
-    unfinished = path.with_name(f".new-{secrets.token_hex(8)}")
+    unfinished = unfinished_of(path)
+    remove_unfinished(unfinished)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        durable.make_folders(path.parent)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except (FileExistsError, NotADirectoryError):
         raise PathNotAllowed("A part of the path is a file.") from None
@@ -172,14 +185,11 @@ async def create(
             )
         finally:
             await writer.close()
-        sync_file(unfinished)
-        unfinished.rename(path)
-        sync_directory(path.parent)
+        durable.put_in_place(unfinished, path)
     except OSError as error:
         raise translate(error) from error
     finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+        remove_unfinished(unfinished)
 
 
 def build(

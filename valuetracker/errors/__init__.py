@@ -47,7 +47,7 @@ The errors that the API answers with, and those that stop the server from starti
     └── StorageFull           507
 
     StartupError              never answered over HTTP: the server did not start
-    └── PortUnusable, RegistryUnusable, DataDirectoryInUse, TokenNeeded
+    └── PortUnusable, RegistryUnusable, DataDirectoryInUse, DatabaseInUse, TokenNeeded
 
 The class is the documentation. Its docstring is the default message, `code` never changes
 once released, and `hint` says what to do next. Raise an error where you detect it and catch

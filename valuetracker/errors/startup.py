@@ -33,6 +33,13 @@ class DataDirectoryInUse(StartupError):
     hint = "Stop that server first, or give this one a `--data-dir` of its own."
 
 
+class DatabaseInUse(StartupError):
+    """Another server is using the PostgreSQL database."""
+
+    exit_code = 3
+    hint = "Stop that server first, or give this one a `--database` of its own."
+
+
 class TokenNeeded(StartupError):
     """Everybody who can reach the server could use it."""
 

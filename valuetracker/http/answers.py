@@ -83,6 +83,20 @@ class Answers:
         # No further request is answered on this connection.
         self.is_last = False
 
+    @property
+    def are_owed(self) -> bool:
+        """
+        True if the client waits for an answer, and not for something to happen.
+
+        A client that has closed its sending side may have gone altogether: nobody can tell. So a
+        feed ends then, and so does a request that waits for a change.
+        """
+        current = self.current
+        if current is None or current.is_streaming:
+            return False
+        self._capacity.abandon(current.task)
+        return not current.task.cancelling()
+
     def begin(self, request: Request, keep_alive: bool, reservation: Reservation | None) -> None:
         """Answer a request, now that all before it are answered."""
         reply = self._dispatch(request)
@@ -115,12 +129,19 @@ class Answers:
         try:
             if not isinstance(reply, Reply):
                 reply = await reply
+            if reply.pieces is not None and self._capacity.is_abandoned(answer.task):
+                await reply.pieces.aclose()
+                self._transport.close()
+                return
             if self._flow.stalled_since is not None:
                 await self._flow.drain()
             if reply.pieces is not None:
                 await self._stream(answer, reply)
             else:
                 self._send(reply, answer.keep_alive)
+        except asyncio.CancelledError:
+            self._transport.close()
+            raise
         finally:
             self.current = None
             if answer.reservation is not None:

@@ -40,7 +40,7 @@ from valuetracker.errors import (
 from valuetracker.http import limits
 from valuetracker.http.answers import Answers
 from valuetracker.http.flow_control import FlowControl
-from valuetracker.http.incoming import IncomingRequest
+from valuetracker.http.incoming import STRANGE_LINE, IncomingRequest, may_be_strange
 from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply, error_reply
 from valuetracker.http.request_log import unexpected_failure
@@ -73,6 +73,7 @@ class Connection(asyncio.Protocol):
         "_app_state",
         "_flow",
         "_incoming",
+        "_is_half_closed",
         "_loop",
         "_parser",
         "_phase",
@@ -111,6 +112,8 @@ class Connection(asyncio.Protocol):
         self._phase_bytes = 0
         self._incoming = IncomingRequest()
         self._upgrade_offered = False
+        # The client has closed its sending side.
+        self._is_half_closed = False
         # The refusal that ends the connection once all requests before it are answered.
         self._refusal: Reply | None = None
 
@@ -147,8 +150,11 @@ class Connection(asyncio.Protocol):
         self._incoming.discard()
         self._phase = ENDED
 
-    def eof_received(self) -> None:
-        return None
+    def eof_received(self) -> bool:
+        """Keep the connection if the client, which sends nothing more, is owed an answer."""
+        self._is_half_closed = True
+        self._end_receiving()
+        return self._answers.are_owed
 
     def shutdown(self) -> None:
         """Finish the request under way, if there is one, and close the connection."""
@@ -211,9 +217,14 @@ class Connection(asyncio.Protocol):
             return
         incoming = self._incoming
         try:
-            self._parser.feed_data(data)
+            if incoming.open_line or incoming.expects_size or may_be_strange(data):
+                self._feed_slowly(data)
+            else:
+                self._parser.feed_data(data)
             if self._incoming is incoming:
                 self._count(len(data))
+            if self._phase is HEADERS or self._incoming.expects_size:
+                self._incoming.keep_open_line(data)
         except httptools.HttpParserUpgrade:
             pass
         except httptools.HttpParserCallbackError as error:
@@ -223,6 +234,18 @@ class Connection(asyncio.Protocol):
             self._refuse(MalformedRequest("Invalid HTTP request received."))
         except ValueTrackerError as error:
             self._refuse(error)
+
+    def _feed_slowly(self, data: bytes) -> None:
+        """Parse up to each line that may be strange, and look what it is there."""
+        begun = self._incoming.open_line
+        parsed = 0
+        for strange in STRANGE_LINE.finditer(begun + data):
+            start = max(0, strange.start(strange.lastgroup or 0) - len(begun))
+            self._parser.feed_data(data[parsed:start])
+            parsed = start
+            if self._refusal is None:
+                self._incoming.check_line(strange)
+        self._parser.feed_data(data[parsed:])
 
     def _count(self, received: int) -> None:
         """Count bytes of a request that is not complete yet."""
@@ -303,6 +326,12 @@ class Connection(asyncio.Protocol):
         self._begin_phase(BODY)
         self._flow.resume_reading()
 
+    def on_chunk_header(self) -> None:
+        self._incoming.expects_size = False
+
+    def on_chunk_complete(self) -> None:
+        self._incoming.expects_size = True
+
     def on_body(self, piece: bytes) -> None:
         if self._refusal is not None:
             return
@@ -339,7 +368,9 @@ class Connection(asyncio.Protocol):
             self._send_refusal()
         elif self._phase is ANSWER:
             self._begin_phase(IDLE)
-        if self._phase is not BUDGET:
+        if self._is_half_closed:
+            self._transport.close()
+        elif self._phase is not BUDGET:
             self._flow.resume_reading()
 
     def _refuse(self, error: ValueTrackerError) -> None:

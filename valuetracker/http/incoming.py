@@ -8,9 +8,16 @@ nothing of the socket, of deadlines, or of what the request asks for.
 
 from __future__ import annotations
 
+import re
+
 import httptools
 
-from valuetracker.errors import HeadersTooLarge, MalformedRequest, UnsupportedMediaType
+from valuetracker.errors import (
+    BodyTooLarge,
+    HeadersTooLarge,
+    MalformedRequest,
+    UnsupportedMediaType,
+)
 from valuetracker.http import limits
 from valuetracker.http.body_budget import Reservation
 from valuetracker.http.replies import Headers, Request
@@ -19,7 +26,20 @@ from valuetracker.values import BODY_BYTES
 VERSIONS = ("1.1", "1.0")
 # Headers about the message and its connection; all others are left to `dispatch`.
 FRAMING_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"expect", b"connection"})
+SCHEMES = (b"http", b"https")
 METHODS = {each.encode(): each for each in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")}
+# Lines that the parser accepts, and this server does not: a request line of another protocol, and
+# the size of a chunk that no body may have. What a line is depends on where it stands, so these
+# only say where to look.
+STRANGE_LINE = re.compile(
+    rb"(?:^|\n)(?:(?P<request>[A-Z_-]+ [^ \r\n]+ (?:RTSP|ICE)/)|(?P<size>[0-9A-Fa-f]{7,}))"
+)
+LONG_SIZE = re.compile(rb"\n[0-9A-Fa-f]{7}")
+
+
+def may_be_strange(data: bytes) -> bool:
+    """Return False if no line that begins in these bytes is a strange one."""
+    return b" RTSP/" in data or b" ICE/" in data or LONG_SIZE.search(data) is not None
 
 
 class IncomingRequest:
@@ -29,9 +49,11 @@ class IncomingRequest:
         "body",
         "chunked_bytes",
         "expectation",
+        "expects_size",
         "has_connection_header",
         "header_bytes",
         "headers",
+        "open_line",
         "reservation",
         "url",
     )
@@ -45,6 +67,10 @@ class IncomingRequest:
         self.body: bytes | bytearray = b""
         # Bytes of a chunked body, content and overhead; None if the body is not chunked.
         self.chunked_bytes: int | None = None
+        # True if the size of the next chunk comes next.
+        self.expects_size = False
+        # The bytes of a line that has begun, if it may be a strange one.
+        self.open_line = b""
         # The budget of a large body.
         self.reservation: Reservation | None = None
 
@@ -73,11 +99,30 @@ class IncomingRequest:
                 # The length of a chunked body is unknown, so the longest is assumed.
                 size = BODY_BYTES
                 self.chunked_bytes = 0
+                self.expects_size = True
             elif name == b"expect":
                 self.expectation = value
             else:
                 self.has_connection_header = True
         return size
+
+    def keep_open_line(self, data: bytes) -> None:
+        """Keep the line that ends these bytes if it is a request line or the size of a chunk."""
+        _, newline, line = data.rpartition(b"\n")
+        if not newline:
+            line = self.open_line + line
+        if not self.expects_size and (self.headers or b":" in line.partition(b" ")[0]):
+            line = b""
+        self.open_line = line
+
+    def check_line(self, strange: re.Match[bytes]) -> None:
+        """Raise if a strange line is what comes next, where the parser stands now."""
+        if self.expects_size:
+            # Sizes of more than 64 bits are refused by the parser.
+            if strange["size"] and BODY_BYTES < int(strange["size"], 16) < 2**64:
+                raise BodyTooLarge()
+        elif strange["request"] and (not self.url or self.open_line):
+            raise MalformedRequest("Only HTTP/1.1 and HTTP/1.0 are supported.")
 
     def add_body(self, piece: bytes) -> None:
         if not self.body:
@@ -121,6 +166,8 @@ class IncomingRequest:
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             raise MalformedRequest("The target is not a URL.") from None
+        if (url.schema or b"").lower() not in SCHEMES:
+            raise MalformedRequest("The target is not an HTTP URL.")
         authority = (url.host or b"") + (b":%d" % url.port if url.port else b"")
         hosts = [value.lower() for name, value in self.headers if name == b"host"]
         if not url.path or hosts != [authority.lower()]:

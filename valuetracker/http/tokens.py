@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 from filelock import FileLock
 
+from valuetracker import durable
 from valuetracker.errors import StartupError
 from valuetracker.names import check_extension_id, check_printable
 from valuetracker.records import now
@@ -131,9 +132,12 @@ class TokenFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with FileLock(self._path.with_name(f"{NAME}.lock"), mode=0o600):
-            yield
+        try:
+            durable.make_folders(self._path.parent)
+            with FileLock(self._path.with_name(f"{NAME}.lock"), mode=0o600):
+                yield
+        except OSError as error:
+            raise StartupError(f"The tokens in {self._path} cannot be changed: {error}.") from error
 
     def _read(self) -> dict[str, Token]:
         try:
@@ -145,13 +149,8 @@ class TokenFile:
         return {each.id: each for each in tokens}
 
     def _write(self, tokens: list[Token]) -> None:
-        unfinished = self._path.with_name(f"{NAME}.{secrets.token_hex(4)}.new")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(orjson.dumps([asdict(each) for each in tokens], option=orjson.OPT_INDENT_2))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self._path)
+        rows = [asdict(each) for each in tokens]
+        durable.write_file(self._path, orjson.dumps(rows, option=orjson.OPT_INDENT_2))
 
 
 def _list(value: Any) -> list[Any]:

@@ -99,3 +99,6 @@ class Capacity:
         self._abandoned.add(task)
         if task in self._waiting:
             task.cancel()
+
+    def is_abandoned(self, task: asyncio.Task[Any]) -> bool:
+        return task in self._abandoned

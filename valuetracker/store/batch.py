@@ -31,7 +31,9 @@ from valuetracker.values import canonical
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
-RESULT_BYTES = 64 * 1024 * 1024
+# Every operation reads a value as a whole and writes it as a whole: many small operations on one
+# large value add up.
+RESULT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,6 +70,7 @@ async def _run(tx: Ledger, operations: list[BatchOperation], chat_id: str | None
         if holder is not None:
             await register_place(tx, holder, operation.anchor or tx.context.anchor)
     pairs = list(zip(operations, holders, strict=True))
+    await batch.check_effort(pairs)
     results = await _each(pairs, batch.run)
     await batch.flush()
     batch.place_values()
@@ -108,6 +111,27 @@ class _Batch:
         """Say of the values shown how many changes of their keys came later."""
         for value, count in self._shown:
             value.later = self._counts.get((value.holder, value.key), 0) - count
+
+    async def check_effort(self, items: list[tuple[BatchOperation, HolderRow | None]]) -> None:
+        """Refuse a batch whose results would take too much, before any of them is made."""
+        sizes: dict[tuple[int, str], int] = {}
+        effort = 0
+        for index, (operation, holder) in enumerate(items):
+            if holder is None or operation.operand is None:
+                continue
+            place = (holder.number, operation.key)
+            size = len(operation.operand)
+            if operation.op != "set":
+                if place not in sizes:
+                    sizes[place] = len(await self._current(holder, operation.key) or "")
+                # Nearly no operation makes more of a value than it and the operand are.
+                size += sizes[place]
+                effort += size
+            sizes[place] = size
+            if effort > RESULT_BYTES:
+                refusal = _too_large()
+                refusal.at_index(index)
+                raise refusal
 
     async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
@@ -207,11 +231,10 @@ class _Batch:
         before: Any = ABSENT if met is None else orjson.loads(met)
         value = orjson.loads(operand)
         after = canonical(apply_operator(op, before, value))
-        # Each result is kept until the batch is written: many small operations on one large value
-        # add up.
+        # A patch may copy, and a late change meets another value than the present one.
         self._bytes += len(after)
         if self._bytes > RESULT_BYTES:
-            raise ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
+            raise _too_large()
         result = None
         if op == "addToSet":
             result = {"added": isinstance(before, Absent) or not contains(before, value)}
@@ -295,6 +318,10 @@ class _Batch:
         self._count(holder, key)
         self._values[holder.number, key] = None
         return {"removed": True}
+
+
+def _too_large() -> ValueTooLarge:
+    return ValueTooLarge(f"The results of a batch take {RESULT_BYTES} bytes at the most.")
 
 
 def _logged_operand(op: str, operand: str) -> str | None:

@@ -183,15 +183,12 @@ class Restoration:
     ) -> None:
         self._tx = tx
         self._moment = moment
-        # The point of the story, if it is more than a moment.
-        self._point = point
+        self._sources = FormerSources(tx, moment, point)
         self._dry_run = dry_run
-        self._replay = Replay(tx)
         self._changes: list[Change] = []
         self._changed = 0
         self._listed: list[ChangedValue] = []
         self._warnings: list[str] = []
-        self._sources = FormerSources(tx, moment, point)
 
     async def finish(self) -> Restored:
         revision = (await self._tx.load_head()).revision
@@ -301,32 +298,18 @@ class Restoration:
         """Restore one key of a holder, which stays where it is; None if there was no holder."""
         if then is not None:
             await self._restore_value(holder, row, value, Chats(holder.chat, then.chat))
-        elif await self._is_other(row, None):
+        elif await self._sources.is_other(row, None):
             # A branch took over changes from before it existed, and none of them made this.
             self._count(holder, row, None)
             self._changes.append(ChangeValue(holder, row.key, None, "restore", "[]"))
 
-    async def _is_other(self, row: DataRow, value: str | None) -> bool:
-        """
-        Return True if a key has changed since, or has another value.
-
-        As of a message: if it has any change that is not in that state.
-        """
-        if row.last_change > self._moment.entry or row.value != value:
-            return True
-        if self._point is not None and self._point.message_id is not None:
-            async for source in self._replay.walk(row.holder, row.key, row.last_change):
-                if not self._point.takes(source):
-                    return True
-        return False
-
     async def _restore_value(
         self, holder: HolderRow, row: DataRow, value: str | None, chats: Chats
     ) -> None:
-        if not await self._is_other(row, value):
+        if not await self._sources.is_other(row, value):
             return
         self._count(holder, row, value)
-        named = await self._sources.named(holder, row, chats)
+        named = await self._sources.find(holder, row, chats)
         order = await self._sources.order(holder, chats.now)
         # If messages were moved since, the same changes make another value: it follows none then.
         now, _ = fold(sorted((each.source for each in named), key=order.key))

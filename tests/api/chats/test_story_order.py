@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.answers import JSON_PATCH, REPRESENTATION, done, outcome, refused
+from tests.support.answers import JSON_PATCH, MERGE_PATCH, REPRESENTATION, done, outcome, refused
 from tests.support.chat import Chat, Values, named
 
 SUPERSEDED = "x-superseded"
@@ -629,6 +629,50 @@ def test_a_key_is_folded_although_another_one_of_its_entry_is_not(values: Values
     assert values.data() == {"gold": 10, "hp": 50}
     values.chat.reconcile("m1")
     assert values.data() == {"gold": 5, "hp": 50}
+
+
+# Answers
+
+
+def test_the_answer_to_a_late_patch_lists_what_no_longer_applies(values: Values) -> None:
+    values.set("hp", 50)
+    seen(values, "m1", "m2")
+    revision = values.increment("hp", 1, "m2")
+
+    headers = named("m1", None, {"content_type": MERGE_PATCH})
+    answer = values.client.patch(f"{values.path}/data", json={"hp": "torn"}, headers=headers)
+
+    found = answer.json()
+    assert found["conflicts"][0].pop("reason")
+    conflicts = [values.conflict("hp", "increment", revision)]
+    assert found == {"success": True, "conflicts": conflicts}
+    assert values.data() == {"hp": "torn"}
+
+
+def test_a_batch_tells_what_a_key_reads_after_a_late_or_dormant_change(values: Values) -> None:
+    values.set("bag", {"start": 1})
+    seen(values, "m1", "m2")
+    merge = {"op": "merge", "key": "bag", "value": {"gold": 1}}
+    owner = {} if values.instance_id is None else {"instanceId": values.instance_id}
+
+    def results(operation: dict[str, Any], message: str) -> Any:
+        body = {"operations": [{**owner, **operation}]}
+        headers = {"idempotency_key": f"{operation['op']}-{operation['key']}-{message}"}
+        answers = [values.chat.send("POST", "/batch", body, message, **headers) for _ in range(2)]
+        assert answers[0].text == answers[1].text
+        return answers[0].json()["results"]
+
+    assert results(merge, "m2") == [{}]
+    assert results(merge, "m1") == [{"value": {"start": 1, "gold": 1}}]
+    assert results({"op": "set", "key": "new", "value": 2}, "m2") == [{}]
+    assert results({"op": "set", "key": "new", "value": 1}, "m1") == [
+        {"value": 2, "superseded": True}
+    ]
+    values.chat.reconcile("m1")
+    assert results({"op": "set", "key": "bag", "value": 1}, "m2") == [
+        {"value": {"start": 1, "gold": 1}}
+    ]
+    assert results({"op": "set", "key": "hidden", "value": 1}, "m2") == [{}]
 
 
 # Large values

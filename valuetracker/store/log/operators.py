@@ -107,7 +107,14 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def contains(members: list[Any], value: Any) -> bool:
     # Python calls more things equal than JSON does (`true` and 1), but none fewer, and is much
     # quicker at it.
-    return value in members and any(equal(member, value) for member in members)
+    at = -1
+    while True:
+        try:
+            at = members.index(value, at + 1)
+        except ValueError:
+            return False
+        if equal(members[at], value):
+            return True
 
 
 def equal(one: Any, other: Any) -> bool:

@@ -1,7 +1,7 @@
 """
-The source changes that made a value of the past, as a restore names them.
+The source changes that made an old state, for a restore that names them.
 
-Those whose place is hidden now, or in another chat than the value will be in, always count.
+A restored value follows the story by them. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -40,18 +40,33 @@ class Named:
 
 
 class FormerSources:
-    """Finds the changes that made values at a moment, or at a point of the story."""
+    """Finds the source changes that made the values of a moment, or of a point of the story."""
 
     def __init__(self, tx: RowReader, moment: Moment, point: Point | None) -> None:
         self._tx = tx
         self._moment = moment
+        # The point of the story, if it is more than a moment.
         self._point = point
         self._replay = Replay(tx)
         self._visible: dict[int, bool] = {}
         # By chat, and True for that of then.
         self._orders: dict[tuple[int, bool], Order] = {}
 
-    async def named(self, holder: HolderRow, row: DataRow, chats: Chats) -> list[Named]:
+    async def is_other(self, row: DataRow, value: str | None) -> bool:
+        """
+        Return True if a key has changed since, or has another value than this.
+
+        As of a message: if it has any change that is not in that state.
+        """
+        if row.last_change > self._moment.entry or row.value != value:
+            return True
+        if self._point is not None and self._point.message_id is not None:
+            async for source in self._replay.walk(row.holder, row.key, row.last_change):
+                if not self._point.takes(source):
+                    return True
+        return False
+
+    async def find(self, holder: HolderRow, row: DataRow, chats: Chats) -> list[Named]:
         """
         Return the source changes that made the value, in the order of then.
 
