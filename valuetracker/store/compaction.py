@@ -3,8 +3,11 @@ Folding the log: up to a cutoff only the state is kept, one `base` per key.
 
 The state at the cutoff and everything after it can be read as before. Older states cannot be
 read any more, and changes that were dormant at the cutoff are dropped. A base stands where the
-last change that was folded into it stood. If a change that is kept stands before that, the changes
-of the key are not folded: they move to the table `taken`, so that replay finds them.
+last change that was folded into it stood.
+
+The changes of a key are not folded, but move to the table `taken`, so that replay finds them, in
+two cases: if a change that is kept stands before one of them, and if a message of one of them has
+been hidden or shown since the cutoff, because the state of then is not what they make now.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from valuetracker.store.rows.entries import (
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import DELETE_ADOPTED
 from valuetracker.store.rows.spaces import follows_order
+from valuetracker.store.story.point import flips_at
 from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.ledger import Ledger
 
@@ -73,6 +77,8 @@ class Folded:
         self.standing: dict[Key, tuple[int, int]] = {}
         self._orders: dict[int, Order] = {}
         self.chats: set[int] = set()
+        # The keys of the changes that a flip can reach, by place.
+        self._at_places: dict[int, set[Key]] = {}
 
     async def add(self, entry: EntryRow) -> None:
         await self.note(entry)
@@ -82,6 +88,13 @@ class Folded:
 
     async def note(self, entry: EntryRow) -> None:
         """Note where the changes of an entry stand."""
+        if entry.is_flippable and entry.place is not None:
+            keys = self._at_places.setdefault(entry.place, set())
+            keys.update(
+                (entry.subject, change.key)
+                for change in entry.logged
+                if change.key and change.op not in DERIVED
+            )
         if not entry.took_effect and not entry.is_live:
             return
         for index, change in enumerate(entry.logged):
@@ -101,6 +114,17 @@ class Folded:
         if subject not in self._orders:
             self._orders[subject] = await order_of(self._tx, await self._tx.get_holder(subject))
         return self._orders[subject]
+
+    async def flipped_keys(self, cutoff: int) -> dict[Key, None]:
+        """Return the keys with a change at a place that is hidden now, and was not, or shown."""
+        then = await flips_at(self._tx, list(self._at_places), cutoff)
+        now = await self._tx.load_places(list(self._at_places))
+        found: dict[Key, None] = {}
+        for number, keys in self._at_places.items():
+            was_visible = number in then and bool(then[number].visible)
+            if bool(now[number].visible) != was_visible:
+                found |= dict.fromkeys(sorted(keys))
+        return found
 
     async def late_keys(self, until: int) -> dict[Key, None]:
         """Return the keys with a change behind the cutoff that stands before one to be folded."""
@@ -153,8 +177,8 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
         for entry in chunk:
             await folded.add(entry)
     dropped = await _branches_to_drop(tx, folded)
-    retained = Retained(tx, folded, at.entry)
-    for number, key in await folded.late_keys(at.entry):
+    retained = Retained(tx, at.entry)
+    for number, key in await folded.late_keys(at.entry) | await folded.flipped_keys(cutoff):
         await retained.add(number, key)
     bases, kept = await _bases(tx, folded, retained.newest)
     for subject in dropped:
@@ -190,11 +214,10 @@ async def _branches_to_drop(tx: Ledger, folded: Folded) -> list[int]:
 
 
 class Retained:
-    """The changes up to the cutoff that cannot be folded, because a later one stands before one."""
+    """The changes up to the cutoff that cannot be folded."""
 
-    def __init__(self, tx: Ledger, folded: Folded, until: int) -> None:
+    def __init__(self, tx: Ledger, until: int) -> None:
         self._tx = tx
-        self._folded = folded
         self._until = until
         # By subject and entry: the entry, and of each index the encoded change.
         self._found: dict[tuple[int, int], tuple[EntryRow, dict[int, str]]] = {}
@@ -202,18 +225,14 @@ class Retained:
         self.newest: dict[Key, int] = {}
 
     async def add(self, number: int, key: str) -> None:
-        """Retain the live changes of a key, back to a base that no flip can reach."""
+        """Retain the live changes of a key: as of some message, each of them may be the last."""
         holder = await self._tx.get_holder(number)
         row = await self._tx.find_value(holder, key)
         assert row is not None
-        order = await self._folded.order(number)
         sources: list[Source] = []
         async for source in Replay(self._tx).walk(number, key, row.last_change):
-            entry = source.entry
-            if entry.entry <= self._until and entry.is_live:
+            if source.entry.entry <= self._until and source.entry.is_live:
                 sources.append(source)
-            if order.covers_older(source) and entry.is_live and not entry.is_flippable:
-                break
         previous = 0
         for source in reversed(sources):
             entry, change = source.entry, source.change

@@ -603,6 +603,54 @@ def test_changes_behind_one_that_is_kept_are_not_folded(values: Values) -> None:
     assert values.data() == {"gold": 60, "other": 1}
 
 
+def test_a_change_that_is_shown_again_after_the_cutoff_is_not_folded_away(values: Values) -> None:
+    values.set("z", 0)
+    seen(values, "m0", "m1", "m2")
+    values.set("a", 8, "m1")
+    values.chat.reconcile("m0", "m2")
+    values.chat.reconcile("m0", "m1", "m2")
+    compact(values, 1)
+
+    assert values.data() == {"z": 0, "a": 8}
+    assert as_of(values, "m2") == as_of(values, "m1") == {"z": 0, "a": 8}
+    values.increment("a", 1, "m2")
+    assert values.data() == {"z": 0, "a": 9}
+    values.chat.reconcile("m0", "m1")
+    assert values.data() == {"z": 0, "a": 8}
+    values.chat.reconcile("m0", "m1", "m2")
+    assert values.data() == {"z": 0, "a": 9}
+
+
+def test_a_change_that_is_hidden_after_the_cutoff_does_not_come_back(values: Values) -> None:
+    values.set("a", 5)
+    seen(values, "m0", "m1", "m2")
+    values.set("a", 8, "m1")
+    values.chat.reconcile("m0", "m2")
+    compact(values, 1)
+
+    assert values.data() == as_of(values, "m2") == {"a": 5}
+    values.increment("a", 1, "m2")
+    assert values.data() == {"a": 6}
+    values.chat.reconcile("m0")
+    assert values.data() == {"a": 5}
+    values.chat.reconcile("m0", "m2")
+    assert values.data() == {"a": 6}
+
+
+def test_a_key_whose_changes_are_not_folded_reads_as_before_as_of_every_message(
+    values: Values,
+) -> None:
+    seen(values, "m0", "m1", "m2")
+    values.set("b", 1, "m0")
+    values.set("b", 5)
+    values.set("b", 3, "m1")
+    before = [as_of(values, message) for message in ("m0", "m1", "m2")]
+    compact(values, 1)
+
+    assert [as_of(values, message) for message in ("m0", "m1", "m2")] == before
+    assert before == [{"b": 1}, {"b": 3}, {"b": 5}]
+
+
 @pytest.mark.parametrize("keep", [0, 1, 2, 3, 5, 8])
 def test_folding_changes_no_present_value(values: Values, keep: int) -> None:
     values.set("bag", ["start"])
