@@ -92,8 +92,9 @@ EXACT = {
 }
 
 ELSEWHERE = {
-    # Sets the clock of a server in this process.
+    # These set the clock of a server in this process.
     "test_compaction__days_are_counted_from_now",
+    "test_point_in_time__order_does_not_come_from_the_clock",
     # SillyTavern answers forms, other charsets and compressed JSON itself.
     "test_bodies__other_media_types_and_encodings_change_nothing",
     "test_bodies__these_media_types_are_accepted",
