@@ -473,7 +473,7 @@ def test_a_batch_goes_through_large_values_a_few_times_only(client: httpx.Client
     assert refused(batch(client, *[add] * 1_000)) == (413, "value_too_large", {"index": 8})
     assert head(client) == 2
     assert batch(client, add, add).json()["results"] == [{"added": False}] * 2
-    # What the batch itself has replaced counts with its new size.
+    # A value that the batch itself has replaced counts with its new size.
     results = batch(client, op("set", "many", value=[]), *[add] * 999).json()["results"]
     assert results[1:] == [{"added": True}, *[{"added": False}] * 998]
     assert values_of(client) == '{"many":[0]}'

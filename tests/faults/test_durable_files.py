@@ -1,4 +1,4 @@
-"""Whatever a program made, moved or removed with these functions survives a power cut at once."""
+"""Files that these functions made, moved or removed survive a power cut at once."""
 
 from __future__ import annotations
 

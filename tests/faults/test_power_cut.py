@@ -39,7 +39,7 @@ NESTED = "deep/er/nested.db"
 
 @dataclass
 class State:
-    """What a client may rely on."""
+    """The promises that a client may rely on."""
 
     # By user and extension; None if it is not registered.
     values: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict)

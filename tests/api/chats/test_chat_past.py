@@ -103,7 +103,7 @@ def test_as_of_a_message_follows_the_story(client: httpx.Client) -> None:
     assert read(chat, "/processed/seen", "message:m1") == {"ids": ["a"]}
     chat.reconcile("m1", "m2")
     assert client.get(path).json() == first.json() == {"hp": 45}
-    # What was read at a revision never changes.
+    # The answer for a revision never changes.
     assert read(chat, "/series/recap", 11)["currentVersion"] == 3
 
 

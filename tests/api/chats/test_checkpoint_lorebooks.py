@@ -37,7 +37,7 @@ LATER = {**recap_world(), "entries": {"0": entry(0, "Bob"), "1": entry(1, "Ann")
 
 @pytest.fixture
 def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # Whoever runs the tests may have a SillyTavern at home.
+    # The home of the person who runs the tests may hold a SillyTavern.
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SILLYTAVERN_PATH", raising=False)
     folder = tmp_path / "data/default-user/worlds"

@@ -76,7 +76,7 @@ def test_before_a_branch_existed_its_keys_were_absent(values: Values) -> None:
 
     assert outcome(post(branch, "hp", 3)) == restored(5, 1)
 
-    # What the branch took over from its parent does not bring the key back.
+    # Changes that the branch took over from its parent do not bring the key back.
     branch.chat.reconcile()
     branch.chat.reconcile("m1")
     assert (branch.data(), values.data()) == ({}, {"hp": 45})
