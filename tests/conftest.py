@@ -64,6 +64,8 @@ def make_files_in_memory() -> None:
 
 
 make_files_in_memory()
+# A server that a test starts makes no backup by itself.
+os.environ["VALUETRACKER_BACKUP_AT"] = "off"
 
 
 class Hasty:
@@ -174,7 +176,8 @@ def stock_uvicorn(app: Starlette) -> uvicorn.Server:
 def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     """Run a server in a thread: `fast` is the built-in connection, `asgi` a stock uvicorn."""
     clock: SettableClock = given.pop("clock", None) or SettableClock()
-    settings = Settings(port=0, data_dir=data_dir, **{"http": Answering.http, **given})
+    given = {"http": Answering.http, "backup_at": "off", **given}
+    settings = Settings(port=0, data_dir=data_dir, **given)
     app = create_app(settings, clock)
     listener = listen(settings.host, settings.port)
     server: uvicorn.Server = (

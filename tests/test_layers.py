@@ -38,7 +38,20 @@ LAYERS: list[set[str]] = [
     {"engine"},
     {"logging_setup"},
     {"names", "values"},
-    {"", "clock", "durable", "eager", "errors", "failpoints", "records", "settings"},
+    {"large_json"},
+    {"integers"},
+    {
+        "",
+        "budget",
+        "clock",
+        "durable",
+        "eager",
+        "errors",
+        "failpoints",
+        "records",
+        "settings",
+        "spool",
+    },
 ]
 
 LONGEST_CHAIN_OF_THE_STORE = 12

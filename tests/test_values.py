@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep, ValueTooLarge
-from valuetracker.values import (
-    LARGEST_INTEGER,
-    SMALLEST_INTEGER,
-    VALUE_DEPTH,
-    canonical,
-    depth_exceeds,
-    parse,
-)
+from valuetracker.integers import LARGEST_INTEGER, SMALLEST_INTEGER
+from valuetracker.values import VALUE_DEPTH, canonical, depth_exceeds, parse
 
 
 def nested(depth: int) -> Any:

@@ -15,6 +15,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -22,7 +23,7 @@ from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.bridge.lorebooks import renew_copy
 from valuetracker.clock import Clock
 from valuetracker.engine import Engine
-from valuetracker.engine.data_directory import DataDirectory
+from valuetracker.engine.data_directory import BACKUPS, DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import StartupError, TokenNeeded
 from valuetracker.http.asgi import ASGIAdapter, EndpointRouter
@@ -36,7 +37,9 @@ from valuetracker.http.tokens import TokenFile
 from valuetracker.reference.openapi import openapi_document
 from valuetracker.reference.page import docs_document
 from valuetracker.runtime.answer_cache import AnswerCache
+from valuetracker.runtime.backups import Backups
 from valuetracker.runtime.capacity import Capacity
+from valuetracker.runtime.nightly import Nightly, Plan
 from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
@@ -72,6 +75,10 @@ def create_engine(settings: Settings, clock: Clock | None = None) -> Engine:
     return SQLiteEngine(directory, runners, settings.readers, TABLES, REGISTRY_TABLES)
 
 
+def backup_folder(settings: Settings) -> Path:
+    return Path(settings.backup_dir) if settings.backup_dir else settings.data_dir / BACKUPS
+
+
 def retention(settings: Settings) -> list[Keep]:
     """Return the rules by which logs are compacted; an empty list keeps everything."""
     kept: list[Keep] = []
@@ -94,7 +101,12 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
     users = Users(engine, cache, capacity, retention(settings), clock)
     documents = {"openapi": openapi_document(SECTIONS), "docs": docs_document(SECTIONS)}
-    service = Service(settings, users, documents=documents)
+    backups = Backups(users, backup_folder(settings), clock)
+    plan = Plan.of(
+        settings.backup_at, settings.backup_keep, settings.backup_weeks, settings.backup_hook
+    )
+    nightly = Nightly(users, backups, plan, clock)
+    service = Service(settings, users, backups, nightly, documents=documents)
     router = Router(ENDPOINTS)
     dispatcher = Dispatcher(gate, router, service, cache)
     adapter = ASGIAdapter(dispatcher, capacity, tokens)
@@ -106,6 +118,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
         except StartupError as error:
             app.state.start_failure = error
             raise
+        nightly.start()
         refreshing = asyncio.get_running_loop().create_task(refresh(gate))
         adapter.is_running = True
         try:
@@ -114,6 +127,8 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
             adapter.is_running = False
             refreshing.cancel()
             await asyncio.wait([refreshing])
+            await nightly.stop()
+            await service.jobs.stop()
             await users.stop()
 
     def end_waiting() -> None:

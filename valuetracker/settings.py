@@ -152,6 +152,22 @@ class Settings:
         "Fold the log of each extension to this many days, hourly; 0 keeps all. While the clock is "
         "more than a day ahead of what the server expects, nothing is folded for a day.",
     )
+    backup_at: str = _setting(
+        "03:00",
+        "When a backup is made every night, in local time; `off` makes none. One that was missed "
+        "is made soon after the next start.",
+    )
+    backup_keep: int = _setting(7, "How many of the nightly backups are kept.")
+    backup_weeks: int = _setting(4, "For how many weeks before that one of each week is kept.")
+    backup_dir: str = _setting(
+        "", "Where backups are kept; `backups` in the data directory if not said.", str
+    )
+    backup_hook: str = _setting(
+        "",
+        "A command that is run after each backup, such as `rclone copy {path} remote:vt`; `{path}` "
+        "is the folder of the backup.",
+        str,
+    )
     shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
     allow_host: tuple[str, ...] = _setting(
         (),

@@ -14,37 +14,45 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep, ValueTooLarge
+from valuetracker.integers import LARGEST_INTEGER, SMALLEST_INTEGER, may_be_beyond
+from valuetracker.large_json import PIECE_BYTES, LargeDocument
 
 BODY_BYTES = 32 * 1024 * 1024
 VALUE_BYTES = 8 * 1024 * 1024
 VALUE_DEPTH = 128
 KEYS_PER_REQUEST = 10_000
 
-SMALLEST_INTEGER = -(2**63)
-LARGEST_INTEGER = 2**64 - 1
-# Integers of up to 18 digits always fit. Only a body with a longer run of digits is parsed a
-# second time, more slowly; strings full of digits are rare enough not to matter. A regular
-# expression would take as long as parsing does; translating all digits to `0` and searching for
-# a run of them does not.
-DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-MANY_DIGITS = b"0" * 19
+# Bodies of more bytes are cut into pieces, which takes longer and delays nobody.
+LARGE_BODY_BYTES = PIECE_BYTES
 
 
 def parse(body: bytes) -> Any:
     """Return the JSON document in `body`, or raise an error that says what is wrong with it."""
     if not body:
         raise InvalidBody("A JSON body is required.")
+    if len(body) > LARGE_BODY_BYTES:
+        return parse_large(LargeDocument(body))
+    document = load(body)
+    # Strings full of digits are rare enough not to matter.
+    if may_be_beyond(body):
+        _check_integers(body)
+    return document
+
+
+def parse_large(document: LargeDocument) -> Any:
+    """Return a document that has been cut into pieces."""
+    return document.parse(load)
+
+
+def load(text: bytes) -> Any:
     try:
-        document = orjson.loads(body)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if "infinity" in error.msg:
             raise NumberOutOfRange() from None
         if "depth limit" in error.msg:
             raise TooDeep() from None
         raise InvalidBody(f"The body is not valid JSON: {error.msg}.") from None
-    if MANY_DIGITS in body.translate(DIGITS_AS_ZERO):
-        _check_integers(body)
-    return document
 
 
 def _check_integers(body: bytes) -> None:
@@ -67,8 +75,9 @@ def canonical(value: Any, largest: int = VALUE_BYTES, depth: int = VALUE_DEPTH) 
     """Return the text a value is stored as: its own key order, no blanks, exact numbers."""
     if isinstance(value, dict | list) and depth_exceeds(value, depth):
         raise TooDeep(f"A value is nested more than {depth} levels deep.")
-    text = orjson.dumps(value)
-    if len(text) > largest:
+    # A string with more characters need not be written to know.
+    text = b"" if isinstance(value, str) and len(value) > largest else orjson.dumps(value)
+    if not text or len(text) > largest:
         raise ValueTooLarge(f"A value takes more than {largest} bytes.")
     return text.decode()
 

@@ -122,7 +122,9 @@ def test_a_link_that_leads_outside_is_refused(
     assert files_below(tmp_path / "outside") == []
 
 
-@pytest.mark.parametrize("path", ["trash/own.db", ".users/x/own.db", ".own.db", "deep/.own.db"])
+@pytest.mark.parametrize(
+    "path", ["trash/own.db", "backups/own.db", ".users/x/own.db", ".own.db", "deep/.own.db"]
+)
 def test_the_servers_own_files_and_folders_are_refused(
     server: RunningServer, tmp_path: Path, path: str
 ) -> None:
@@ -130,7 +132,7 @@ def test_the_servers_own_files_and_folders_are_refused(
 
     answer = register(server, "custom", path)
 
-    message = "Names that begin with a dot, and `trash`, are the server's."
+    message = "Names that begin with a dot, `trash` and `backups` are the server's."
     assert outcome(answer) == refusal(PathNotAllowed(message))
     assert files_below(tmp_path) == files
 

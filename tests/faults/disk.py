@@ -117,6 +117,10 @@ class Disk:
                 self._change((*old, None), (*new, node))
 
     def _open_file(self, record: Record) -> None:
+        if record.number & os.O_TMPFILE == os.O_TMPFILE:
+            # A file without a name: no image has it.
+            self._open[record.handle] = (File(), record.first.decode())
+            return
         folder, name = self._parent(record.first)
         node = self._top if not name else folder.names.get(name)
         if node is None:

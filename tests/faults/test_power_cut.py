@@ -2,13 +2,15 @@
 The power is cut while the program runs: nothing that it has acknowledged is lost.
 
 One real server is recorded once, with everything that writes files: registering, in nested folders
-and for another user, writing, adopting, deregistering, purging, and tokens. Then images of the disk
-are made as a power cut may leave them, and each is opened by a server. With VALUETRACKER_SOAK=1
-there are many images.
+and for another user, writing, adopting, backing up, importing, deregistering, purging, and tokens.
+Then images of the disk are made as a power cut may leave them, and each is opened by a server. With
+VALUETRACKER_SOAK=1 there are many images.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import running_server
+from tests.conftest import running_server, wait_for
 from tests.faults.disk import MODELS, PARTS, Disk
 from tests.faults.shim import SOAK, Record, Shim
 from tests.support.original import leave, make_original
@@ -46,6 +48,7 @@ class State:
     trash: dict[str, dict[str, Any]] = field(default_factory=dict)
     originals: set[str] = field(default_factory=set)
     tokens: set[str] = field(default_factory=set)
+    backups: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -122,6 +125,25 @@ class Story:
             self._state.trash[extension] = values
         self._done(sent)
 
+    def back_up(self) -> None:
+        sent = self._shim.position
+        begun = self._client.post("/backup")
+        assert begun.status_code == 202, begun.text
+        path = f"/jobs/{begun.json()['job']}"
+        wait_for(lambda: self._client.get(path).json()["status"] != "running")
+        self._state.backups.add(self._client.get(path).json()["result"]["name"])
+        self._done(sent)
+
+    def replace(self, extension: str, source: str) -> None:
+        sent = self._shim.position
+        file = self._client.get("/export", headers=headers_of("", source)).content
+        answer = self._client.post(
+            "/import", params={"mode": "replace"}, content=file, headers=headers_of("", extension)
+        )
+        assert answer.status_code == 200, answer.text
+        self._state.values["", extension] = deepcopy(self._state.values["", source])
+        self._done(sent)
+
     def token(self, *arguments: str) -> str:
         sent = self._shim.position
         command = [sys.executable, "-m", "valuetracker", "token", arguments[0]]
@@ -148,6 +170,8 @@ class Story:
             for name in ("b", "c"):
                 self.register(name)
                 self.write(name, "run", length=3)
+            self.back_up()
+            self.replace("c", "a")
             self.deregister("b", purge=False)
             self.deregister("nested", purge=True)
             self.deregister("c", purge=True)
@@ -192,6 +216,7 @@ def losses(image: Path, before: State, after: State) -> Iterator[str]:
     for extension in before.originals:
         if not (image / f"{extension}.db.original").is_file():
             yield f"no copy of {extension}"
+    yield from losses_of_backups(image, before)
     for extension in before.trash:
         if not is_in_trash(image, extension):
             yield f"{extension} is not in the trash"
@@ -199,6 +224,21 @@ def losses(image: Path, before: State, after: State) -> Iterator[str]:
         yield from losses_of_values(image, before, after)
     except AssertionError as failure:
         yield f"no server starts: {failure}"
+
+
+def losses_of_backups(image: Path, before: State) -> Iterator[str]:
+    """Yield the backups that are not there, and those that are not whole."""
+    found = {each.name for each in image.glob("backups/[!.]*")}
+    yield from (f"no backup {name}" for name in before.backups - found)
+    for name in found:
+        folder = image / "backups" / name
+        try:
+            for each in json.loads((folder / "manifest.json").read_bytes())["extensions"]:
+                content = (folder / each["file"]).read_bytes()
+                if hashlib.sha256(content).hexdigest() != each["sha256"]:
+                    yield f"the backup has another {each['file']}"
+        except (OSError, ValueError) as failure:
+            yield f"the backup is not whole: {failure}"
 
 
 def losses_of_values(image: Path, before: State, after: State) -> Iterator[str]:

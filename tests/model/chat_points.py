@@ -34,9 +34,9 @@ STARTS = st.sampled_from(["now", "revision", "message", "message", "checkpoint",
 class PointComparison(ChatComparison):
     """Checkpoints, restores to them, and branches."""
 
-    def teardown(self) -> None:
+    def end(self) -> None:
         self.validate_all()
-        super().teardown()
+        super().end()
 
     # Checkpoints
 

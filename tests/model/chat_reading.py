@@ -98,11 +98,15 @@ class ChatReading(RuleBasedStateMachine):
         self.writes = itertools.count()
 
     def teardown(self) -> None:
+        self.end()
+        self.client.close()
+
+    def end(self) -> None:
+        """Compare once more at the end of a story."""
         for revision in range(0, self.model.revision + 1, 7):
             self.read_the_past(revision)
         for number, message in enumerate(MESSAGES):
             self.look_back(number, message)
-        self.client.close()
 
     def name(self, number: int) -> str:
         """Return the id of a chat: one of the two, or a present or former one."""

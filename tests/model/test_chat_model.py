@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import RunningServer
+from tests.model.chat_folding import FoldingComparison
 from tests.model.chat_log import (
     Conflict,
     Missing,
@@ -26,7 +27,6 @@ from tests.model.chat_log import (
     series_of,
 )
 from tests.model.chat_model import ChatModel
-from tests.model.chat_points import PointComparison
 from tests.model.values_model import leave_values_out
 from valuetracker.store.tx import log_writer
 
@@ -50,7 +50,7 @@ def test_the_server_agrees_with_the_chat_model(
     monkeypatch.setattr(log_writer, "FRAME_CHANGES", 3)
     leave_values_out(monkeypatch)
 
-    class Here(PointComparison):
+    class Here(FoldingComparison):
         def __init__(self) -> None:
             name = f"chat-model-{next(EXTENSIONS)}"
             shared_server.register(name)

@@ -6,6 +6,7 @@ A test shortens the limit that it would have to wait for.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -29,8 +30,9 @@ from tests.security.raw import (
     post,
     refused,
 )
+from valuetracker import budget
+from valuetracker.budget import Budget, Share
 from valuetracker.http import limits
-from valuetracker.http.body_budget import BodyBudget, Reservation
 from valuetracker.http.limits import SharedState
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
@@ -44,6 +46,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in vars(limits):
         if name.endswith("_SECONDS") and name != "CHECK_SECONDS":
             monkeypatch.setattr(limits, name, 1_000.0)
+    monkeypatch.setattr(budget, "STUCK_SECONDS", 1_000.0)
     return monkeypatch
 
 
@@ -323,10 +326,12 @@ def test_the_connections_that_are_answered_full_are_limited_too(
         assert stack.enter_context(connected(own)).rest() == b""
 
 
-# The budget: a server with one mebibyte for bodies.
+# The budget: a server with one mebibyte for bodies. Half of it is shared; the oldest body may take
+# more.
 
 LONG = 700_000
-HELD = lines(PING, HOST, b"content-length: %d" % LONG)
+ANNOUNCED = lines(PING, HOST, b"content-length: %d" % LONG)
+HELD = ANNOUNCED + b"x" * (LONG - 1)
 
 
 def test_a_body_waits_for_the_budget_and_is_accepted_when_there_is_some(
@@ -335,14 +340,14 @@ def test_a_body_waits_for_the_budget_and_is_accepted_when_there_is_some(
     message = "y" * LONG
 
     with connected(own) as holder, connected(own) as waiter:
-        holder.send(HELD + b"x")
+        holder.send(HELD)
         wait_for(lambda: used(own) == LONG)
         body = b'{"message":"%b"}' % message.encode()
         waiter.send(lines(PING, HOST, b"content-length: %d" % len(body)) + body)
         wait_for(lambda: shared(own).budget.is_awaited)
         # Small bodies do not wait.
         assert ask(own, ping("small")).status_code == 200
-        holder.send(b"x" * (LONG - 1))
+        holder.send(b"x")
         assert holder.answer().status_code == 400
 
         assert waiter.answer().json() == {"message": f"Pong! {message}"}
@@ -350,7 +355,7 @@ def test_a_body_waits_for_the_budget_and_is_accepted_when_there_is_some(
 
 
 def used(server: RunningServer) -> int:
-    return shared(server).budget._used
+    return shared(server).budget.used
 
 
 def test_a_client_that_disconnects_gives_its_share_of_the_budget_back(
@@ -358,7 +363,7 @@ def test_a_client_that_disconnects_gives_its_share_of_the_budget_back(
 ) -> None:
     for _ in range(3):
         with connected(own) as line:
-            line.send(HELD + b"x" * 1_000)
+            line.send(HELD)
             wait_for(lambda: used(own) == LONG)
         wait_for(lambda: used(own) == 0)
 
@@ -368,7 +373,7 @@ def test_a_client_that_is_refused_gives_its_share_of_the_budget_back(
 ) -> None:
     hasty.setattr(limits, "BODY_GRACE_SECONDS", SOON)
 
-    assert refused(ask(own, HELD)) == (408, "request_timeout")
+    assert refused(ask(own, ANNOUNCED)) == (408, "request_timeout")
 
     wait_for(lambda: used(own) == 0)
 
@@ -377,7 +382,7 @@ def test_a_client_that_disconnects_while_it_waits_for_the_budget_is_skipped(
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     with connected(own) as holder:
-        holder.send(HELD + b"x")
+        holder.send(HELD)
         wait_for(lambda: used(own) == LONG)
         for _ in range(5):
             with connected(own) as line:
@@ -394,8 +399,8 @@ def test_a_slow_client_is_refused_early_if_others_wait_for_its_share_of_the_budg
 
     with connected(own) as holder:
         # Alone, the client would have half a day.
-        holder.send(lines(PING, HOST, CHUNKED) + b"1\r\nx\r\n")
-        wait_for(lambda: used(own) > 0)
+        holder.send(lines(PING, HOST, CHUNKED) + b"%x\r\n%b\r\n" % (LONG, b"x" * LONG))
+        wait_for(lambda: used(own) > LONG)
         assert ask(own, post(ROOT + b"/ping", b"x" * LONG)).status_code == 400
         assert refused(holder.answer()) == (408, "request_timeout")
 
@@ -425,15 +430,16 @@ def test_the_share_of_a_body_that_came_whole_is_not_used_for_the_next_body(
     large = b'{"message":"%b"}' % (b"x" * 500_000)
 
     with connected(own) as holder, connected(own) as line:
-        holder.send(lines(PING, HOST, b"content-length: %d" % full) + b"x")
+        held = lines(PING, HOST, b"content-length: %d" % full) + b"x" * (full - 1)
+        holder.send(held)
         wait_for(lambda: used(own) == full)
         # The budget is used up, but the whole body arrives before reading pauses.
         line.send(post(ROOT + b"/ping", small))
         assert line.answer().status_code == 200
-        assert shared(own).budget.is_awaited
+        assert not shared(own).budget.is_awaited
         line.send(post(ROOT + b"/ping", large)[:-1])
-        wait_for(lambda: len(shared(own).budget._waiting) == 2)
-        holder.send(b"x" * (full - 1))
+        wait_for(lambda: shared(own).budget.is_awaited)
+        holder.send(b"x")
         assert holder.answer().status_code == 400
         wait_for(lambda: used(own) == len(large))
         line.send(large[-1:])
@@ -442,31 +448,72 @@ def test_the_share_of_a_body_that_came_whole_is_not_used_for_the_next_body(
     wait_for(lambda: used(own) == 0)
 
 
-def test_the_budget_grants_waiting_requests_in_order_and_skips_cancelled_ones() -> None:
-    budget = BodyBudget(100)
+async def test_the_budget_grants_waiting_shares_in_order_and_skips_cancelled_ones() -> None:
+    budget = Budget(100)
     granted: list[int] = []
 
-    def reserve(size: int) -> Reservation:
+    def reserve(size: int) -> Share:
         return budget.reserve(size, lambda: granted.append(size))
 
     first, second, third, fourth = (reserve(size) for size in (90, 30, 60, 500))
     assert [each.is_granted for each in (first, second, third, fourth)] == [True] + [False] * 3
     second.release()
     first.release()
-    assert (granted, budget._used) == ([60], 60)
+    assert (granted, budget.used) == ([60], 60)
     # A second release gives nothing back.
     first.release()
-    assert (granted, budget._used) == ([60], 60)
+    assert (granted, budget.used) == ([60], 60)
     third.release()
     # A body that is larger than the whole budget is granted alone.
-    assert (granted, budget._used) == ([60, 500], 500)
+    assert (granted, budget.used) == ([60, 500], 500)
     last = reserve(1)
     assert not last.is_granted
     fourth.release()
-    assert (granted, budget._used) == ([60, 500, 1], 1)
+    assert (granted, budget.used) == ([60, 500, 1], 1)
     last.release()
-    assert budget._used == 0
+    assert budget.used == 0
     assert reserve(100).is_granted
+
+
+async def test_the_oldest_share_grows_beyond_the_budget_and_others_wait() -> None:
+    budget = Budget(100)
+    granted: list[str] = []
+    oldest = budget.reserve(40, lambda: None)
+    other = budget.reserve(40, lambda: None)
+
+    assert not other.grow(80, lambda: granted.append("other"))
+    assert oldest.grow(300, lambda: granted.append("oldest"))
+    assert (granted, budget.used) == ([], 340)
+    oldest.shrink(10)
+    assert (granted, budget.used) == (["other"], 90)
+    # Now it is the oldest.
+    late = budget.reserve(50, lambda: granted.append("late"))
+    oldest.release()
+    assert not late.is_granted
+    assert other.grow(200, lambda: None)
+    other.release()
+    assert (granted, budget.used) == (["other", "late"], 50)
+
+
+async def test_a_share_whose_holder_does_not_move_is_lost_while_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budget, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(budget, "CHECK_SECONDS", 0.05)
+    shared = Budget(100)
+    lost: list[str] = []
+    settled = shared.reserve(10, lambda: None, lambda: lost.append("settled"))
+    settled.settle()
+    idle = shared.reserve(50, lambda: None, lambda: lost.append("idle"))
+    busy = shared.reserve(40, lambda: None, lambda: lost.append("busy"))
+
+    taking = asyncio.create_task(shared.take(50))
+    while not taking.done():
+        busy.move(budget.STUCK_BYTES)
+        await asyncio.sleep(0.01)
+
+    assert lost == ["idle"]
+    assert (idle.size, shared.used) == (0, 100)
 
 
 def test_the_deadline_of_a_request_does_not_run_while_the_answer_before_it_is_made(

@@ -39,6 +39,13 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
+
+
+@schemathesis.serializer("application/x-ndjson")
+def write_lines(context: Any, value: Any) -> bytes:
+    return str(value).encode(errors="replace")
+
+
 SCHEMA: Any = schemathesis.openapi.from_dict(openapi(SECTIONS))
 # A stream does not end, so it is left out; `/changes` takes the same parameters.
 OPERATIONS = {

@@ -232,6 +232,21 @@ def test_expect_100_continue_is_answered_before_the_body(server: RunningServer) 
         assert line.answer().json() == {"message": "Pong! x"}
 
 
+def test_expect_100_continue_is_answered_after_the_requests_before_it(
+    server: RunningServer,
+) -> None:
+    body = b'{"extensionId":"expecting"}'
+    register = lines(PING.replace(b"/ping", b"/register"), HOST, b"content-length: %d" % len(body))
+    with connected(server) as line:
+        line.send(register + body)
+        # A registration takes time, so the next request comes before its answer.
+        line.send(lines(PING, HOST, b"content-length: 15", b"expect: 100-continue"))
+        assert line.answer().json()["success"]
+        assert line.answer().status_code == 100
+        line.send(BODY)
+        assert line.answer().json() == {"message": "Pong! x"}
+
+
 def test_a_request_that_would_be_refused_is_refused_instead_of_100_continue(
     server: RunningServer,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from tests.api.test_verify import job_of
 from tests.conftest import wait_for
 from tests.integrity.recount import recount
 from tests.system.conftest import RunProgram
@@ -116,6 +117,52 @@ if os.geteuid() == 0 and shutil.which("mount"):
             check_full_disk(run_program, small)
         finally:
             subprocess.run(["umount", "-l", str(small)], check=True)
+
+    def test_a_full_disk_leaves_no_half_export_import_or_backup(
+        run_program: RunProgram, tmp_path: Path
+    ) -> None:
+        small = tmp_path / "small"
+        small.mkdir()
+        # An import leaves 64 MiB of the disk to the databases.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "none", str(small)], check=True)
+        try:
+            check_full_disk_of_copies(run_program, small)
+        finally:
+            subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def check_full_disk_of_copies(run_program: RunProgram, small: Path) -> None:
+    program = run_program(data_dir=small / "db")
+    for name in ("demo", "other"):
+        program.register(name)
+    ballast = small / "ballast"
+    with program.client("demo") as client, program.client("other") as other:
+        client.post("/instances", json={"id": "i", "characterId": "c"})
+        for number in range(2):
+            body = {"key": f"k{number}", "value": f"{number}" * 3_000_000}
+            assert client.post("/instances/i/data", json=body).status_code == 200
+        file = client.get("/export").content
+        ballast.write_bytes(b"x" * (shutil.disk_usage(small).free - 5_000_000))
+
+        exported = client.get("/export", headers={"accept-encoding": "identity"})
+        for answer in (exported, other.post("/import", content=file)):
+            assert answer.status_code == 507, answer.text
+            assert answer.json()["code"] == "storage_full"
+        job = job_of(client, client.post("/backup"))
+        assert (job["status"], job["error"]["code"]) == ("failed", "storage_full")
+        assert list((small / "db" / "backups").iterdir()) == []
+        for each in (other, client):
+            found = each.get("/characters")
+            assert found.status_code == 200, found.text
+        assert client.post("/characters", json={"id": "d"}).status_code == 200
+
+        ballast.unlink()
+
+        assert client.get("/export").status_code == 200
+        assert other.post("/import", content=file).status_code == 200
+        assert job_of(client, client.post("/backup"))["status"] == "done"
+    assert program.stop() == 0
+    recount(small / "db" / "other.db")
 
 
 def check_full_disk(run_program: RunProgram, small: Path) -> None:

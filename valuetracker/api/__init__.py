@@ -8,6 +8,7 @@ its name with the verb, so a search for `set_value` shows the whole feature.
 from __future__ import annotations
 
 from valuetracker.api import (
+    backups,
     batch,
     branches,
     characters,
@@ -19,12 +20,14 @@ from valuetracker.api import (
     feed,
     history,
     instances,
+    jobs,
     lorebooks,
     operations,
     series,
     service,
     sessions,
     sillytavern,
+    transfer,
 )
 from valuetracker.http.endpoint import Endpoint
 
@@ -42,12 +45,14 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "Checkpoints and branches": [*checkpoints.ENDPOINTS, *branches.ENDPOINTS],
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
+    "Export and import": transfer.ENDPOINTS,
     "Reading other extensions": cross_extension.ENDPOINTS,
     "SillyTavern": [
         *sillytavern.ENDPOINTS,
         *sessions.ENDPOINTS,
         *lorebooks.ENDPOINTS,
     ],
+    "Keeping data safe": [*backups.ENDPOINTS, *jobs.ENDPOINTS],
     "The server": service.ENDPOINTS,
 }
 

@@ -54,13 +54,23 @@ async def list_extensions(call: Call) -> list[ExtensionSummary]:
     `status` is `ok`, or the error code that the routes of the extension answer. It is `verifying`
     while the rows of a large file are verified: what is there is answered, and whatever depends
     on something being absent waits. A database that is not in use is described as it was closed.
+    `backupError` says why an extension is not in the newest backup.
     """
-    return await call.extensions.list_extensions()
+    failures = call.service.backups.failures(call.caller.user)
+    return [_with_failure(each, failures) for each in await call.extensions.list_extensions()]
 
 
 async def get_extension(call: Call) -> ExtensionSummary:
     """Read the size and the state of one extension."""
-    return await call.extensions.get_extension(call.path["extension"])
+    failures = call.service.backups.failures(call.caller.user)
+    return _with_failure(await call.extensions.get_extension(call.path["extension"]), failures)
+
+
+def _with_failure(summary: ExtensionSummary, failures: dict[str, str]) -> ExtensionSummary:
+    """Add why an extension is not in the newest backup, if it is not."""
+    if summary["id"] in failures:
+        summary["backupError"] = failures[summary["id"]]
+    return summary
 
 
 EXTENSION_FIELD = Field("extensionId", EXTENSION_ID, "The extension's id.")

@@ -58,6 +58,11 @@ async def list_events(call: Call) -> Stream:
     is no event, and a server tells only what it has done itself. A reader of an instance or of a
     key gets none.
 
+    Checkpoints take no revision either. Each change of them is one `event: checkpoint` in the same
+    way, with the JSON `{at, actor, chatId, op, checkpoint}`. `op` is `add`, `update` (one that
+    waited is ready now, or has failed) or `remove`; `checkpoint` is a
+    [`CheckpointSummary`](#checkpointsummary).
+
     `EventSource` cannot set headers, so the query may name the extension.
 
     With `extensions=a,b` it follows several, as `GET /cross-extension/events` does.
@@ -68,7 +73,7 @@ async def list_events(call: Call) -> Stream:
     try:
         since = _since(call, extension)
         # Refuse now: once the stream has begun, the status cannot change.
-        await extension.read_result(feed_events.list_revisions, since, 0)
+        await extension.read_result(feed_events.check_cursor, since)
         wanted = await _filter(call, extension)
     finally:
         # A reader does not use the extension in between: one that does not read what it is
@@ -92,7 +97,7 @@ async def list_changes(call: Call) -> Any:
     extension = await call.extensions.acquire(call.extension_id)
     try:
         since = _since(call, extension)
-        await extension.read_result(feed_events.list_revisions, since, 0)
+        await extension.read_result(feed_events.check_cursor, since)
         wanted = await _filter(call, extension)
         return await extension.feed.page(
             since, wanted, call.query.get("limit", 100), call.query.get("wait", 0)

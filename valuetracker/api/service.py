@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from valuetracker import __version__, names, values
+from valuetracker import __version__, integers, names, values
 from valuetracker.api.batch import OPERATIONS_PER_BATCH
 from valuetracker.api.feed import LONGEST_WAIT_SECONDS
 from valuetracker.api.series import IDS_PER_CLAIM, LONGEST_LEASE_MS
@@ -39,6 +39,7 @@ async def healthz(call: Call) -> Health:
         "engineVersion": extensions.engine.version,
         "extensions": len(extensions.registry.list_registered()),
         "openDatabases": extensions.open_count,
+        "backup": call.service.backups.health(),
     }
 
 
@@ -80,8 +81,8 @@ async def limits(call: Call) -> Limits:
         "nameLength": names.NAME_LENGTH,
         "hashLength": names.HASH_LENGTH,
         "headerTextLength": names.HEADER_TEXT_LENGTH,
-        "integerMinimum": values.SMALLEST_INTEGER,
-        "integerMaximum": values.LARGEST_INTEGER,
+        "integerMinimum": integers.SMALLEST_INTEGER,
+        "integerMaximum": integers.LARGEST_INTEGER,
         "headerBytes": HEADER_BYTES,
         "headerCount": HEADER_COUNT,
         "connections": call.service.settings.connections,

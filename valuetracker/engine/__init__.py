@@ -30,14 +30,19 @@ Modules: `sqlite*` and `data_directory` are the first engine, `postgres*` the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from valuetracker.engine.statement import Statement
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+
+
+class NotUnique(Exception):
+    """A row was not written, because the table has another one with its key."""
 
 
 class NotVerifiedYet(Exception):
@@ -58,12 +63,24 @@ class Transaction(Protocol):
         self, statement: Statement, expected: int | None = None, **parameters: Any
     ) -> list[Row]: ...
 
+    def fetch_chunks(self, statement: Statement, **parameters: Any) -> AsyncIterator[list[Row]]:
+        """Return rows some at a time, because there may be more than fit in memory."""
+        ...
+
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None: ...
 
     async def execute(self, statement: Statement, **parameters: Any) -> None: ...
 
     async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
-        """Run the statement once per row; parameters are the row's attributes."""
+        """
+        Run the statement once per row; parameters are the row's attributes.
+
+        It raises `NotUnique` if a row of that key is there: then all is rolled back.
+        """
+        ...
+
+    async def write_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        """Do the same, at the latest before something is read or committed."""
         ...
 
     async def execute_tuples(self, statement: Statement, rows: Sequence[Row]) -> None:
@@ -179,6 +196,14 @@ class Database(Protocol):
         """Return the size of the database in bytes."""
         ...
 
+    async def copy_to(self, path: Path) -> None:
+        """Copy its present state to a file, if the engine copies files."""
+        ...
+
+    async def check_structure(self) -> None:
+        """Check what the engine itself keeps: pages and indexes; raise if they are damaged."""
+        ...
+
     async def close(self) -> None:
         """Answer the jobs that wait, then close."""
         ...
@@ -203,6 +228,8 @@ class Engine(Protocol):
     version: str
     # True if it has stamps of closed databases.
     has_stamps: bool
+    # True if a database is a file, and can be copied as one.
+    copies_files: bool
 
     def lock(self) -> None:
         """Claim the databases for this process, if only one process may use them."""
@@ -210,6 +237,14 @@ class Engine(Protocol):
 
     def for_user(self, handle: str) -> Engine:
         """Return an engine for the databases of another user."""
+        ...
+
+    async def users(self) -> list[str]:
+        """Return the other users who have databases."""
+        ...
+
+    async def verify_copy(self, path: Path, job: Job[T]) -> T:
+        """Verify a copy that `copy_to` has made, and return what `job` reads in it."""
         ...
 
     async def start(self, at: str) -> Database:

@@ -29,7 +29,10 @@ logger = logging.getLogger(__name__)
 
 REGISTRY = ".registry.db"
 TRASH = "trash"
+BACKUPS = "backups"
 USERS = ".users"
+# The folders in a data directory that no database can lie in.
+OWN = (TRASH, BACKUPS)
 # The suffixes of files in which SQLite stores what is not yet in the main file.
 COMPANIONS = ("-wal", "-shm", "-journal")
 # The suffix of the copy that is made of a file before it is adopted.
@@ -49,6 +52,11 @@ class DataDirectory:
     def for_user(self, handle: str) -> DataDirectory:
         """Return the directory for the databases of one user."""
         return DataDirectory(self.path / USERS / handle)
+
+    def users(self) -> list[str]:
+        """Return the users who have a directory."""
+        found = (self.path / USERS).glob(f"*/{REGISTRY}")
+        return sorted(each.parent.name for each in found)
 
     # The lock
 
@@ -141,8 +149,10 @@ class DataDirectory:
             raise PathNotAllowed("The file name is too long.")
         if root == self.path:
             inside = path.relative_to(root)
-            if any(part.startswith(".") for part in inside.parts) or inside.parts[0] == TRASH:
-                raise PathNotAllowed("Names that begin with a dot, and `trash`, are the server's.")
+            if any(part.startswith(".") for part in inside.parts) or inside.parts[0] in OWN:
+                raise PathNotAllowed(
+                    "Names that begin with a dot, `trash` and `backups` are the server's."
+                )
             return inside.as_posix()
         return str(path)
 

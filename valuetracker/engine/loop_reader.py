@@ -37,7 +37,7 @@ class LoopReader:
         self, path: Path, transaction: Callable[[sqlite3.Connection], SQLiteTransaction]
     ) -> None:
         self._path = path
-        # Makes the transaction of a connection.
+        # Makes the transaction of a connection, or refuses to.
         self._transaction = transaction
         self._connection: sqlite3.Connection | None = None
         self._snapshot: SQLiteTransaction | None = None
@@ -78,8 +78,9 @@ class LoopReader:
         if self._connection is None:
             # Another program may have locked the file: only a thread waits for it.
             self._connection = open_file(self._path, read_only=True, busy_ms=0)
+        transaction = self._transaction(self._connection)
         self._connection.execute("BEGIN")
-        return self._transaction(self._connection)
+        return transaction
 
     def end_snapshot(self) -> None:
         """

@@ -17,6 +17,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -58,6 +59,7 @@ class PostgresEngine:
 
     name = "postgresql"
     has_stamps = False
+    copies_files = False
 
     def __init__(
         self,
@@ -114,6 +116,22 @@ class PostgresEngine:
 
     def lock(self) -> None:
         """Do nothing: `start` takes the lock, because that needs a connection."""
+
+    async def users(self) -> list[str]:
+        found: list[str] = []
+        async with self._looking() as connection:
+            schemas = await connection.fetch(
+                "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'vt\\_registry\\_of\\_%'"
+            )
+            for (schema,) in schemas:
+                _, handle, *_ = await _read_mark(connection, schema)
+                # An extension may have such a name, too.
+                if schema == self._schema("registry", "of", handle):
+                    found.append(handle)
+        return sorted(found)
+
+    async def verify_copy(self, path: Path, job: Job[T]) -> T:
+        raise PathNotAllowed("On PostgreSQL there are no files to verify.")
 
     # Starting
 
@@ -194,7 +212,8 @@ class PostgresEngine:
         migrations = self._registry_migrations
         async with connection.transaction(), _locked(connection):
             if not await _schema_exists(connection, self._registry):
-                await self._make(connection, self._registry, "registry", at, migrations)
+                name = self._user or "registry"
+                await self._make(connection, self._registry, name, at, migrations)
             else:
                 await self._migrate(connection, self._registry, migrations)
 
@@ -223,7 +242,9 @@ class PostgresEngine:
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
         async with self._writing() as connection, connection.transaction(), _locked(connection):
             identity = await self._make(connection, location, name, at, self._migrations)
-            await setup(PostgresTransaction(connection, location))
+            transaction = PostgresTransaction(connection, location)
+            await setup(transaction)
+            await transaction.flush()
         return identity
 
     async def identity(self, location: str) -> tuple[str, str]:

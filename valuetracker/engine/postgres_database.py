@@ -1,31 +1,37 @@
 """
 One open PostgreSQL database: a schema, reached through two pools.
 
-A group of writes is one transaction on one connection. Its rows are written with one statement
-per table, however many rows there are.
+A group of writes is one transaction on one connection. Its rows are written with one statement,
+however many tables and rows there are: each statement is a round trip to PostgreSQL.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
 
-from valuetracker.engine import Job, NewRunnerFactory
+from valuetracker.engine import Job, NewRunnerFactory, NotUnique
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.postgres_lock import ServerLock
-from valuetracker.engine.statement import Statement
+from valuetracker.engine.statement import CHUNK_LENGTH, CHUNK_ROWS, Statement, length_of
 from valuetracker.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
+    PathNotAllowed,
     StorageFull,
     ValueTrackerError,
 )
 
 T = TypeVar("T")
+
+# How many rows are read at first: they may be large.
+FIRST_ROWS = 16
 
 
 def translate(error: Exception) -> Exception:
@@ -54,7 +60,8 @@ def translate(error: Exception) -> Exception:
         )
     if isinstance(
         error,
-        asyncpg.PostgresError
+        NotUnique
+        | asyncpg.PostgresError
         | asyncpg.InterfaceError
         | asyncpg.InternalClientError
         | OSError
@@ -82,14 +89,28 @@ def lost_connection(error: Exception) -> bool:
     )
 
 
-class PostgresTransaction:
-    """The transaction that a job is called with."""
+# The verb of a statement that writes, and its table.
+WRITES = re.compile(r"(INSERT INTO|UPDATE) \{schema\}\.(\w+)")
+NUMBERED = re.compile(r"\$(\d+)")
 
-    __slots__ = ("_connection", "_schema")
+
+class PostgresTransaction:
+    """
+    The transaction that a job is called with.
+
+    Rows that are written wait until something is read, or until the end of the transaction. Then
+    all of them are written by one statement. The parts of a statement do not see each other, so a
+    table whose rows are written again is written before that.
+    """
+
+    __slots__ = ("_connection", "_schema", "_tables", "_waiting")
 
     def __init__(self, connection: Any, schema: str) -> None:
         self._connection = connection
         self._schema = schema
+        # Statements with their columns, and the tables they write.
+        self._waiting: list[tuple[Statement, list[list[Any]]]] = []
+        self._tables: set[str] = set()
 
     def _text(self, statement: Statement) -> str:
         return statement.postgres.replace("{schema}", self._schema)
@@ -97,24 +118,78 @@ class PostgresTransaction:
     async def fetch_all(
         self, statement: Statement, expected: int | None = None, **parameters: Any
     ) -> list[tuple[Any, ...]]:
+        await self.flush()
         rows = await self._connection.fetch(self._text(statement), *statement.values(parameters))
         return [tuple(row) for row in rows]
 
+    async def fetch_chunks(
+        self, statement: Statement, **parameters: Any
+    ) -> AsyncIterator[list[tuple[Any, ...]]]:
+        await self.flush()
+        cursor = await self._connection.cursor(self._text(statement), *statement.values(parameters))
+        count = FIRST_ROWS
+        while rows := await cursor.fetch(count):
+            chunk = [tuple(row) for row in rows]
+            yield chunk
+            length = sum(map(length_of, chunk))
+            count = max(1, count // 4) if length > CHUNK_LENGTH else min(CHUNK_ROWS, count * 4)
+
     async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
+        await self.flush()
         row = await self._connection.fetchrow(self._text(statement), *statement.values(parameters))
         return tuple(row) if row is not None else None
 
     async def execute(self, statement: Statement, **parameters: Any) -> None:
+        await self.flush()
         await self._connection.execute(self._text(statement), *statement.values(parameters))
 
     async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
         await self.execute_tuples(statement, [statement.of_row(row) for row in rows])
 
     async def execute_tuples(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> None:
+        await self.flush()
         if rows:
-            # One array per column: a single statement, however many rows.
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            await self._connection.execute(self._text(statement), *columns)
+            self._waiting.append((statement, _columns(rows)))
+            await self.flush()
+
+    async def write_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        if not rows:
+            return
+        found = WRITES.search(statement.postgres)
+        assert found is not None, statement.postgres
+        # New rows are others than those that are updated.
+        if found[2] in self._tables and found[1] == "UPDATE":
+            await self.flush()
+        self._waiting.append((statement, _columns([statement.of_row(row) for row in rows])))
+        self._tables.add(found[2])
+
+    async def flush(self) -> None:
+        """Write the rows that wait."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        self._tables.clear()
+        texts: list[str] = []
+        columns: list[list[Any]] = []
+        for statement, own in waiting:
+            texts.append(_renumbered(self._text(statement), len(columns)))
+            columns += own
+        parts = [f"part{number} AS ({text})" for number, text in enumerate(texts[:-1])]
+        first = f"WITH {', '.join(parts)} " if parts else ""
+        try:
+            await self._connection.execute(first + texts[-1], *columns)
+        except asyncpg.UniqueViolationError as error:
+            raise NotUnique from error
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Return one array per column: a single statement takes any number of rows."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _renumbered(text: str, used: int) -> str:
+    """Return a statement whose parameters come after others."""
+    return NUMBERED.sub(lambda match: f"${int(match[1]) + used}", text) if used else text
 
 
 @asynccontextmanager
@@ -182,10 +257,13 @@ class PostgresDatabase(GroupWriter):
 
     async def _commit(self, jobs: list[Any]) -> Outcome:
         async with self._pools.writer() as connection, connection.transaction():
-            runner = self._make_runner(PostgresTransaction(connection, self._schema))
+            transaction = PostgresTransaction(connection, self._schema)
+            runner = self._make_runner(transaction)
             if len(jobs) > 1:
                 await runner.prepare(jobs)
-            return await self._run_jobs(runner, jobs)
+            outcome = await self._run_jobs(runner, jobs)
+            await transaction.flush()
+            return outcome
 
     def _is_final(self, error: Exception) -> bool:
         # The commit may have happened although its answer was lost. Only what certainly was not
@@ -207,6 +285,12 @@ class PostgresDatabase(GroupWriter):
                 return size
         except Exception as error:
             raise translate(error) from error
+
+    async def copy_to(self, path: Path) -> None:
+        raise PathNotAllowed("On PostgreSQL there are no files to copy.")
+
+    async def check_structure(self) -> None:
+        """Do nothing: PostgreSQL has checksums of its own for its pages."""
 
     async def close(self) -> None:
         await self.finish_writing()

@@ -122,8 +122,11 @@ class ServerLock:
     async def _keep(self) -> None:
         """Take the lock again whenever its connection is lost."""
         while True:
+            # Not `asyncio.wait_for`: on Python 3.11 it may swallow that it was cancelled.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), HEARTBEAT_SECONDS)
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._lost.wait()
+            self._lost.clear()
             try:
                 if self.is_held:
                     await self._connection.fetchval("SELECT 1")

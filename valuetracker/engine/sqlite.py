@@ -11,7 +11,8 @@ import math
 import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from valuetracker.engine import (
     Conversion,
@@ -29,8 +30,11 @@ from valuetracker.engine.known_files import KnownFiles, stamp_of
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.sqlite_connection import in_thread
+from valuetracker.engine.sqlite_copy import verify_copy
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import RegistryUnusable, ValueTrackerError
+
+T = TypeVar("T")
 
 
 class SQLiteEngine:
@@ -39,6 +43,7 @@ class SQLiteEngine:
     name = "sqlite"
     version = sqlite3.sqlite_version
     has_stamps = True
+    copies_files = True
 
     def __init__(
         self,
@@ -68,6 +73,12 @@ class SQLiteEngine:
 
     def lock(self) -> None:
         self._directory.lock()
+
+    async def users(self) -> list[str]:
+        return self._directory.users()
+
+    async def verify_copy(self, path: Path, job: Job[T]) -> T:
+        return await in_thread(lambda: verify_copy(path, self._schema, job))
 
     async def start(self, at: str) -> Database:
         self.lock()

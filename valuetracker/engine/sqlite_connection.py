@@ -14,14 +14,14 @@ import contextlib
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import aiosqlite
 
 from valuetracker import durable
-from valuetracker.engine import NotVerifiedYet
-from valuetracker.engine.statement import Statement
+from valuetracker.engine import NotUnique, NotVerifiedYet
+from valuetracker.engine.statement import CHUNK_LENGTH, CHUNK_ROWS, Statement, length_of
 from valuetracker.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
@@ -81,6 +81,20 @@ class SQLiteTransaction:
     ) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement.sqlite, statement.values(parameters)).fetchall()
 
+    async def fetch_chunks(
+        self, statement: Statement, **parameters: Any
+    ) -> AsyncIterator[list[tuple[Any, ...]]]:
+        chunk: list[tuple[Any, ...]] = []
+        length = 0
+        for row in self._connection.execute(statement.sqlite, statement.values(parameters)):
+            chunk.append(row)
+            length += length_of(row)
+            if length >= CHUNK_LENGTH or len(chunk) >= CHUNK_ROWS:
+                yield chunk
+                chunk, length = [], 0
+        if chunk:
+            yield chunk
+
     async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(
             statement.sqlite, statement.values(parameters)
@@ -91,6 +105,12 @@ class SQLiteTransaction:
         self._connection.execute(statement.sqlite, statement.values(parameters))
 
     async def execute_many(self, statement: Statement, rows: Sequence[Any]) -> None:
+        try:
+            self._connection.executemany(statement.sqlite, map(statement.of_row, rows))
+        except sqlite3.IntegrityError as error:
+            raise NotUnique from error
+
+    async def write_many(self, statement: Statement, rows: Sequence[Any]) -> None:
         self._connection.executemany(statement.sqlite, map(statement.of_row, rows))
 
     async def execute_tuples(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -109,6 +129,11 @@ class UnverifiedTransaction(SQLiteTransaction):
             rows = await super().fetch_all(statement, **parameters)
             if len(rows) >= expected:
                 return rows
+        raise NotVerifiedYet()
+
+    def fetch_chunks(
+        self, statement: Statement, **parameters: Any
+    ) -> AsyncIterator[list[tuple[Any, ...]]]:
         raise NotVerifiedYet()
 
     async def fetch_one(self, statement: Statement, **parameters: Any) -> tuple[Any, ...] | None:
@@ -158,6 +183,8 @@ def translate(error: Exception) -> Exception:
     """Return the error that a caller gets for an error of SQLite or of the file system."""
     if isinstance(error, ValueTrackerError):
         return error
+    if isinstance(error, NotUnique) and isinstance(error.__cause__, sqlite3.Error):
+        return error.__cause__
     if isinstance(error, UnicodeDecodeError):
         return DatabaseDamaged()
     if isinstance(error, sqlite3.Error):

@@ -19,7 +19,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +38,7 @@ from valuetracker.engine.sqlite_connection import (
     roll_back,
     translate,
 )
+from valuetracker.engine.sqlite_copy import copy_database
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
     BUSY_MS,
@@ -94,7 +95,7 @@ class SQLiteDatabase(GroupWriter):
         self._closing: asyncio.Task[None] | None = None
         # How many rows the writer had changed when the WAL was last copied into the file.
         self._copied_changes = 0
-        self._loop_reader = LoopReader(path, self._transaction)
+        self._loop_reader = LoopReader(path, self._snapshot)
 
     @classmethod
     async def open(
@@ -214,6 +215,24 @@ class SQLiteDatabase(GroupWriter):
         wal = wal_of(self.path)
         return self.path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
 
+    async def check_structure(self) -> None:
+        await self._run_apart(functools.partial(check_structure, schema=self._schema))
+
+    async def copy_to(self, path: Path) -> None:
+        self._check_in_place()
+        await self._run_apart(functools.partial(copy_database, path=path))
+
+    async def _run_apart(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Run something that takes long on a reader of its own."""
+        reader = await self._add_reader()
+        try:
+            await reader.run(work)
+        except Exception as error:
+            raise self._judge(error) from error
+        finally:
+            self._all_readers.remove(reader)
+            await _close(reader)
+
     # Reading
 
     async def read(self, job: Job[T]) -> T:
@@ -229,7 +248,7 @@ class SQLiteDatabase(GroupWriter):
                 self._idle_readers.append(reader)
 
     def read_at_once(self, job: Job[T]) -> T | None:
-        self._check_in_place()
+        self._check_finding()
         try:
             return self._loop_reader.read(job)
         except (ValueTrackerError, TooLong, NotVerifiedYet):
@@ -249,6 +268,11 @@ class SQLiteDatabase(GroupWriter):
             return drive(job(self._transaction(connection)))
         finally:
             roll_back(connection)
+
+    def _snapshot(self, connection: sqlite3.Connection) -> SQLiteTransaction:
+        """Return the transaction of several reads: so often is looked if the file is in place."""
+        self._check_in_place()
+        return self._transaction(connection)
 
     def _transaction(self, connection: sqlite3.Connection) -> SQLiteTransaction:
         if self._unverified is not None:

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+# About how many characters of rows are read at once, and how many rows at the most.
+CHUNK_LENGTH = 1024 * 1024
+CHUNK_ROWS = 1_000
 # A name after a single colon; `::` is PostgreSQL's cast.
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -43,3 +46,8 @@ class Statement:
 
     def values(self, parameters: dict[str, Any]) -> tuple[Any, ...]:
         return tuple([parameters[name] for name in self.names])
+
+
+def length_of(row: tuple[Any, ...]) -> int:
+    """Return about how many characters a row has."""
+    return sum(len(each) if isinstance(each, str) else 8 for each in row)

@@ -7,7 +7,7 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── ExtensionIdRequired, InvalidExtensionId, InvalidId, InvalidKey, InvalidName
     │   ├── NumberOutOfRange, TooDeep, TooManyKeys, TooManyAnchors, RepeatedMessage
     │   ├── InvalidAt, RevisionUnknown, CursorMismatch, InvalidPatch, InvalidOperation
-    │   ├── PathNotAllowed, InvalidHost, InvalidUser
+    │   ├── PathNotAllowed, InvalidHost, InvalidUser, ImportInvalid, ImportTooNew
     │   └── NoDestination, NotSillyTavern
     ├── Unauthorized          401
     │   └── TokenRequired, TokenInvalid
@@ -16,7 +16,7 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── ScopeMissing, AdminRequired
     │   └── OutsideRoots, SymlinkRefused
     ├── NotFound              404
-    │   ├── RouteNotFound, ExtensionNotRegistered
+    │   ├── RouteNotFound, ExtensionNotRegistered, JobNotFound, BackupNotFound
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
     │   ├── OperationNotFound, CheckpointNotFound
@@ -24,7 +24,8 @@ The errors that the API answers with, and those that stop the server from starti
     ├── MethodNotAllowed      405
     ├── RequestTimeout        408
     ├── Conflict              409
-    │   ├── ExtensionExists, PathInUse, PathDiffers
+    │   ├── ExtensionExists, PathInUse, PathDiffers, ExtensionNotEmpty, IdsClash
+    │   ├── BackupRunning
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
     │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending, MessageHidden
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid

@@ -105,3 +105,53 @@ class StorageFull(ValueTrackerError):
     status = 507
     code = "storage_full"
     hint = "Nothing was changed. Free some space and try again."
+
+
+class ExtensionNotEmpty(Conflict):
+    """The extension has been used, and an import with history needs an unused one."""
+
+    code = "extension_not_empty"
+    hint = (
+        "Say what to do with what is there: `mode=merge` or `mode=skip` add the present values, "
+        "`mode=replace` puts the file in the place of everything. Or register another extension."
+    )
+
+
+class IdsClash(Conflict):
+    """Some ids of the file are something else here."""
+
+    code = "ids_clash"
+    hint = "Nothing was changed. `dryRun=true` lists them; `as` gives a chat another id."
+
+
+class JobNotFound(NotFound):
+    """There is no such job, or it ended long ago."""
+
+    code = "job_not_found"
+
+
+class BackupNotFound(NotFound):
+    """There is no such backup."""
+
+    code = "backup_not_found"
+
+
+class BackupRunning(Conflict):
+    """A backup is being made."""
+
+    code = "backup_running"
+    hint = "Wait until it has ended."
+
+
+class ImportInvalid(BadRequest):
+    """The file cannot be imported."""
+
+    code = "import_invalid"
+    hint = "Nothing was changed. Export it again, and send all of it, as it is."
+
+
+class ImportTooNew(BadRequest):
+    """The file has a newer format than this version of Value Tracker knows."""
+
+    code = "import_too_new"
+    hint = "Upgrade Value Tracker."

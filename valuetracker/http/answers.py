@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable
 from starlette.datastructures import State
 from uvicorn.server import ServerState
 
+from valuetracker.budget import Share
 from valuetracker.http import limits
-from valuetracker.http.body_budget import Reservation
 from valuetracker.http.flow_control import FlowControl
 from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply, Request
@@ -30,14 +30,14 @@ CLOSE = b"connection: close\r\n"
 class Answer:
     """An answer that takes time: the state of one request from its end to the last byte sent."""
 
-    __slots__ = ("is_streaming", "keep_alive", "reservation", "task")
+    __slots__ = ("is_streaming", "keep_alive", "share", "task")
 
     task: asyncio.Task[None]
 
-    def __init__(self, keep_alive: bool, reservation: Reservation | None) -> None:
+    def __init__(self, keep_alive: bool, share: Share | None) -> None:
         self.keep_alive = keep_alive
         # The budget of the request's body.
-        self.reservation = reservation
+        self.share = share
         self.is_streaming = False
 
 
@@ -79,7 +79,7 @@ class Answers:
         self._on_stream = on_stream
         # The answer that takes time, and the requests that wait for it.
         self.current: Answer | None = None
-        self._queue: deque[tuple[Request, bool, Reservation | None]] = deque()
+        self._queue: deque[tuple[Request, bool, Share | None]] = deque()
         # No further request is answered on this connection.
         self.is_last = False
 
@@ -97,31 +97,31 @@ class Answers:
         self._capacity.abandon(current.task)
         return not current.task.cancelling()
 
-    def begin(self, request: Request, keep_alive: bool, reservation: Reservation | None) -> None:
+    def begin(self, request: Request, keep_alive: bool, share: Share | None) -> None:
         """Answer a request, now that all before it are answered."""
         reply = self._dispatch(request)
         # To a client that does not read, even an answer that is ready is sent by a task, which
         # waits for the client.
         if isinstance(reply, Reply) and self._flow.stalled_since is None:
             self._send(reply, keep_alive)
-            if reservation is not None:
-                reservation.release()
+            if share is not None:
+                share.release()
             if not self._queue and not self._transport.is_closing():
                 self._on_all_sent()
             return
-        answer = self.current = Answer(keep_alive, reservation)
+        answer = self.current = Answer(keep_alive, share)
         task = answer.task = self._loop.create_task(self._finish(answer, reply))
         task.add_done_callback(self._tasks.discard)
         self._tasks.add(task)
 
-    def enqueue(self, request: Request, keep_alive: bool, reservation: Reservation | None) -> None:
+    def enqueue(self, request: Request, keep_alive: bool, share: Share | None) -> None:
         """Answer a request after those before it, and read nothing more until then."""
         if len(self._queue) < limits.QUEUED_REQUESTS:
             self._flow.pause_reading()
-            self._queue.append((request, keep_alive, reservation))
+            self._queue.append((request, keep_alive, share))
         else:
-            if reservation is not None:
-                reservation.release()
+            if share is not None:
+                share.release()
             self.is_last = True
 
     async def _finish(self, answer: Answer, reply: Reply | Awaitable[Reply]) -> None:
@@ -129,41 +129,75 @@ class Answers:
         try:
             if not isinstance(reply, Reply):
                 reply = await reply
-            if reply.pieces is not None and self._capacity.is_abandoned(answer.task):
+            if reply.is_endless and self._capacity.is_abandoned(answer.task):
+                assert reply.pieces is not None
                 await reply.pieces.aclose()
-                self._transport.close()
+                self._flow.close()
                 return
             if self._flow.stalled_since is not None:
+                if reply.share is not None:
+                    reply.share.on_lost = self._transport.abort
                 await self._flow.drain()
-            if reply.pieces is not None:
+            if reply.is_endless:
                 await self._stream(answer, reply)
+            elif reply.pieces is not None:
+                await self._send_pieces(reply, answer.keep_alive)
             else:
                 self._send(reply, answer.keep_alive)
         except asyncio.CancelledError:
-            self._transport.close()
+            if isinstance(reply, Reply) and reply.share is not None:
+                reply.share.release()
+            self._flow.close()
             raise
         finally:
             self.current = None
-            if answer.reservation is not None:
-                answer.reservation.release()
+            if answer.share is not None:
+                answer.share.release()
         if not self._queue and not self._transport.is_closing():
             self._on_all_sent()
         while self._queue and self.current is None and not self._transport.is_closing():
             self.begin(*self._queue.popleft())
 
     def _send(self, reply: Reply, keep_alive: bool) -> None:
-        transport = self._transport
-        if transport.is_closing():
+        if self._transport.is_closing():
+            if reply.share is not None:
+                reply.share.release()
             return
         keep_alive = keep_alive and not self.is_last
         end = b"\r\n" if keep_alive else CLOSE + b"\r\n"
         if len(reply.body) <= limits.COPIED_BYTES:
-            transport.write(b"%b%b%b%b" % (reply.head, self._shared.date, end, reply.body))
+            self._flow.hold(b"%b%b%b%b" % (reply.head, self._shared.date, end, reply.body))
         else:
-            transport.write(b"%b%b%b" % (reply.head, self._shared.date, end))
-            transport.write(reply.body)
+            self._flow.write(b"%b%b%b" % (reply.head, self._shared.date, end))
+            self._flow.write(reply.body)
+        if reply.share is not None:
+            self._flow.keep_until_read(reply.share)
         if not keep_alive:
-            transport.close()
+            self._flow.close()
+
+    async def _send_pieces(self, reply: Reply, keep_alive: bool) -> None:
+        """Send an answer in pieces whose length is known, as fast as the client reads it."""
+        pieces, flow, transport = reply.pieces, self._flow, self._transport
+        assert pieces is not None
+        try:
+            keep_alive = keep_alive and not self.is_last
+            end = b"\r\n" if keep_alive else CLOSE + b"\r\n"
+            if not transport.is_closing():
+                flow.write(b"%b%b%b" % (reply.head, self._shared.date, end))
+            async for piece in pieces:
+                if transport.is_closing():
+                    return
+                flow.write(piece)
+                if flow.stalled_since is not None:
+                    await flow.drain()
+        except BaseException:
+            # The client must not take what it has for the whole.
+            flow.close()
+            raise
+        finally:
+            await pieces.aclose()
+        if not keep_alive:
+            flow.close()
 
     async def _stream(self, answer: Answer, reply: Reply) -> None:
         """Send an answer in pieces, and close the connection after the last."""
@@ -171,6 +205,7 @@ class Answers:
         assert pieces is not None
         transport = self._transport
         answer.is_streaming = True
+        transport.set_write_buffer_limits(limits.STREAM_BUFFER_BYTES)
         # Requests behind a stream are not answered. The connection is read all the same:
         # otherwise nobody would notice that the client leaves.
         self.discard_queue()
@@ -181,9 +216,11 @@ class Answers:
                 return
             # The end of the connection ends the stream. So a piece that goes to all readers of
             # a feed needs no frame of its own for each of them.
-            transport.write(b"%b%b%b\r\n" % (reply.head, self._shared.date, CLOSE))
+            self._flow.write(b"%b%b%b\r\n" % (reply.head, self._shared.date, CLOSE))
             async for piece in pieces:
-                transport.write(piece)
+                self._flow.write(piece)
+                # While the stream waits for the next piece, only the transport has this one.
+                del piece
                 if self._flow.stalled_since is not None:
                     await self._flow.drain()
                 if transport.is_closing():
@@ -191,19 +228,19 @@ class Answers:
         finally:
             answer.is_streaming = False
             await pieces.aclose()
-            transport.close()
+            self._flow.close()
 
     def refuse(self, reply: Reply) -> None:
         """Send the last answer of the connection and close the sending side."""
-        self._transport.write(b"%b%b%b\r\n%b" % (reply.head, self._shared.date, CLOSE, reply.body))
+        self._flow.write(b"%b%b%b\r\n%b" % (reply.head, self._shared.date, CLOSE, reply.body))
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
     def discard_queue(self) -> None:
         """Drop the requests that have not been given to `dispatch`."""
-        for _, _, reservation in self._queue:
-            if reservation is not None:
-                reservation.release()
+        for _, _, share in self._queue:
+            if share is not None:
+                share.release()
         self._queue.clear()
 
     def connection_lost(self) -> None:

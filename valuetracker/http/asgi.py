@@ -29,6 +29,7 @@ from valuetracker.http.router import PREFIX_BYTES, Router
 from valuetracker.http.tokens import TokenFile
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.settings import PREFIX
+from valuetracker.spool import Spool
 from valuetracker.values import BODY_BYTES
 
 CLOSE = (b"connection", b"close")
@@ -61,12 +62,22 @@ class ASGIAdapter:
         # Some servers leave blanks around a value, which are no part of it.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         method = scope["method"]
+        target = route_path(scope)
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
         body: bytes | None = b""
+        spool: Spool | None = None
         try:
             if not self._tokens.in_use:
                 check_address(scope)
             if has_body(method, headers):
-                body = await self._read_body(headers, receive)
+                spool = self._dispatcher.spool_for(method, target, headers)
+                if spool is not None:
+                    await receive_into(spool, receive)
+                else:
+                    body = await self._read_body(headers, receive)
+        except Gone:
+            return
         except ValueTrackerError as refusal:
             # HTTP/2 has no such header.
             close = [CLOSE] if scope["http_version"].startswith("1") else []
@@ -74,10 +85,7 @@ class ASGIAdapter:
             return
         if body is None:
             return
-        target = route_path(scope)
-        if scope["query_string"]:
-            target += b"?" + scope["query_string"]
-        reply = self._dispatcher.dispatch(Request(method, target, headers, body))
+        reply = self._dispatcher.dispatch(Request(method, target, headers, body, spool))
         root = quote(scope.get("root_path", "")).encode()
         if isinstance(reply, Reply) and reply.pieces is None:
             await send_reply(send, reply, root)
@@ -149,7 +157,7 @@ class ASGIAdapter:
             await send_reply(send, reply, root)
             return
         try:
-            # A stream does nothing but wait for events: it ends when its client has gone.
+            # It does nothing but wait for events or the client: it ends when that has gone.
             with self._capacity.waiting(), contextlib.suppress(OSError):
                 await send_start(send, reply)
                 try:
@@ -161,6 +169,25 @@ class ASGIAdapter:
             await reply.pieces.aclose()
 
 
+class Gone(Exception):
+    """The client has gone before the end of the body."""
+
+
+async def receive_into(spool: Spool, receive: Receive) -> None:
+    """Receive a body of any size."""
+    try:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            more = message.get("more_body", False)
+            await asyncio.to_thread(spool.write, message.get("body", b""))
+    except BaseException:
+        spool.close()
+        raise
+
+
 async def disconnected(receive: Receive) -> None:
     """Return when the client has gone."""
     while (await receive())["type"] != "http.disconnect":
@@ -168,10 +195,17 @@ async def disconnected(receive: Receive) -> None:
 
 
 async def send_reply(send: Send, reply: Reply, root: bytes = b"") -> None:
-    # Servers report a client that has gone by an OSError, if at all.
-    with contextlib.suppress(OSError):
-        await send_start(send, reply, root)
-        await send(part_of_body(reply.body))
+    if reply.share is not None:
+        # If the client does not read, the server has the bytes, and nobody here can take them back.
+        reply.share.on_lost = lambda: None
+    try:
+        # Servers report a client that has gone by an OSError, if at all.
+        with contextlib.suppress(OSError):
+            await send_start(send, reply, root)
+            await send(part_of_body(reply.body))
+    finally:
+        if reply.share is not None:
+            reply.share.release()
 
 
 async def send_start(send: Send, reply: Reply, root: bytes = b"") -> None:

@@ -15,11 +15,15 @@ from typing import Any
 from valuetracker.bridge.prompts import PromptBoard
 from valuetracker.errors import InvalidQuery
 from valuetracker.http.gate import Caller
+from valuetracker.runtime.backups import Backups
 from valuetracker.runtime.extension import Read
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.feed import FeedStream
+from valuetracker.runtime.jobs import Jobs
+from valuetracker.runtime.nightly import Nightly
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
+from valuetracker.spool import Spool
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.tx.context import NO_CONTEXT, Context
 from valuetracker.store.tx.jobs import Written
@@ -44,15 +48,32 @@ class Stream:
     pieces: FeedStream
 
 
+@dataclass(slots=True)
+class Download:
+    """An answer that was written to a spool, because it may be too large for memory."""
+
+    spool: Spool
+    media_type: str
+    # The name that a browser gives the file.
+    name: str
+    encoding: str | None = None
+
+
 @dataclass(frozen=True)
 class Service:
     """The parts of the server that handlers use beside their extension."""
 
     settings: Settings
     users: Users
+    backups: Backups
+    nightly: Nightly
     prompts: PromptBoard = field(default_factory=PromptBoard)
+    jobs: Jobs = field(default_factory=Jobs)
     # Documents are made on first use: most servers are never asked for them.
     documents: dict[str, Callable[[], Document]] = field(default_factory=dict)
+
+    def new_spool(self) -> Spool:
+        return Spool(self.settings.data_dir)
 
 
 class Call:
@@ -66,11 +87,13 @@ class Call:
         "extension_id",
         "extension_ids",
         "extensions",
+        "gzip",
         "last_event_id",
         "media_type",
         "path",
         "query",
         "service",
+        "spool",
         "status",
         "values",
     )
@@ -102,6 +125,10 @@ class Call:
         self.context: Context = NO_CONTEXT
         self.status = 200
         self.last_event_id: bytes | None = None
+        # The body of an endpoint that takes one of any size.
+        self.spool: Spool | None = None
+        # True if the client can unpack an answer.
+        self.gzip = False
 
     @property
     def page(self) -> Page | None:
@@ -131,3 +158,11 @@ class Call:
             return await extension.write(verb, *arguments, context=self.context, status=self.status)
         finally:
             extensions.release(extension)
+
+    async def write_alone(self, verb: Verb, *arguments: Any) -> Written:
+        """Run a writing verb that no header of the request is about."""
+        extension = await self.extensions.acquire(self.extension_id)
+        try:
+            return await extension.write(verb, *arguments)
+        finally:
+            self.extensions.release(extension)

@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # The transports of uvloop have the methods of asyncio's, but not its base classes.
         self._transport = cast(asyncio.Transport, transport)
-        self._flow = FlowControl(self._transport, self._loop)
+        self._flow = FlowControl(self._transport, self._loop, self._shared.outbox)
         self._answers = Answers(
             self._app_state,
             self._server_state,
@@ -154,6 +154,8 @@ class Connection(asyncio.Protocol):
         """Keep the connection if the client, which sends nothing more, is owed an answer."""
         self._is_half_closed = True
         self._end_receiving()
+        # If nothing is owed, the transport is closed next.
+        self._flow.flush()
         return self._answers.are_owed
 
     def shutdown(self) -> None:
@@ -161,7 +163,7 @@ class Connection(asyncio.Protocol):
         if self._answers.current is not None or self._phase in (BODY, BUDGET):
             self._answers.is_last = True
         else:
-            self._transport.close()
+            self._flow.close()
 
     def pause_writing(self) -> None:
         self._flow.pause_writing()
@@ -173,6 +175,7 @@ class Connection(asyncio.Protocol):
         """End the connection if its client has taken too long."""
         phase = self._phase
         waited = now - self._phase_began
+        self._flow.note_progress()
         if self._flow.is_overdue(now):
             self._transport.abort()
         elif self._flow.is_reading_paused and phase in (HEADERS, BODY):
@@ -183,12 +186,13 @@ class Connection(asyncio.Protocol):
                 self._end_slow_headers()
         elif phase is BODY:
             incoming = self._incoming
-            is_crowded = incoming.reservation is not None and self._shared.budget.is_awaited
-            if waited > limits.body_seconds(len(incoming.body), is_crowded):
+            is_crowded = incoming.share is not None and self._shared.budget.is_awaited
+            is_limited = incoming.spool is None
+            if waited > limits.body_seconds(incoming.received, is_crowded, is_limited):
                 self._refuse(RequestTimeout())
         elif phase is IDLE:
             if waited > limits.IDLE_SECONDS:
-                self._transport.close()
+                self._flow.close()
         elif phase is LINGER and waited > limits.LINGER_SECONDS:
             self._transport.abort()
 
@@ -198,7 +202,7 @@ class Connection(asyncio.Protocol):
         if self._phase_bytes:
             self._refuse(RequestTimeout())
         elif self._answers.current is None:
-            self._transport.close()
+            self._flow.close()
 
     # Receiving: called by the event loop and the parser
 
@@ -298,7 +302,12 @@ class Connection(asyncio.Protocol):
             self._upgrade_offered = self._answers.is_last = True
             if size:
                 raise MalformedRequest("An upgrade cannot be offered with a body.")
-        if size > BODY_BYTES:
+        if size > limits.SMALL_BODY_BYTES:
+            method = self._parser.get_method().decode("ascii")
+            incoming.spool = self._app_state.dispatcher.spool_for(
+                method, incoming.url, incoming.headers
+            )
+        if size > BODY_BYTES and incoming.spool is None:
             raise BodyTooLarge()
         expectation = incoming.expectation
         if expectation is not None and expectation.lower() != b"100-continue":
@@ -307,24 +316,54 @@ class Connection(asyncio.Protocol):
             self._phase = ANSWER
             return
         self._begin_phase(BODY)
-        if size > limits.SMALL_BODY_BYTES:
+        if size > limits.SMALL_BODY_BYTES and incoming.spool is None:
             # A client that would be refused anyway gets no budget.
             self._app_state.dispatcher.admit(incoming.headers)
-            incoming.reservation = self._shared.budget.reserve(size, self._continue_body)
-            if not incoming.reservation.is_granted:
-                self._phase = BUDGET
-                self._flow.pause_reading()
-        if expectation is not None and self._answers.current is None:
-            self._transport.write(CONTINUE)
+            incoming.size = size
+            self._reserve(incoming)
+        if self._answers.current is None:
+            self._tell_to_continue()
+
+    def _tell_to_continue(self) -> None:
+        """Have a client send the body, if it waits for that."""
+        incoming = self._incoming
+        if incoming.expectation is not None and not incoming.received:
+            incoming.expectation = None
+            self._flow.write(CONTINUE)
+
+    def _reserve(self, incoming: IncomingRequest) -> None:
+        """
+        Reserve memory for what a body has and what is received next; until then receive nothing.
+
+        A body that is announced and not sent holds little, however long it would be.
+        """
+        size = min(incoming.size, len(incoming.body) + limits.RECEIVED_BYTES)
+        share = incoming.share
+        if share is None:
+            budget = self._shared.budget
+            share = incoming.share = budget.reserve(size, self._continue_body, self._lose_body)
+        elif share.is_granted and share.size < size:
+            share.grow(size, self._continue_body)
+        if self._phase is BODY and not share.is_granted:
+            self._phase = BUDGET
+            incoming.paused_at = self._loop.time()
+            self._flow.pause_reading()
 
     def _continue_body(self) -> None:
-        """Continue with a body whose reservation has been granted."""
+        """Continue with a body that has been granted memory."""
         if self._transport.is_closing():
             self._end_receiving()
             return
+        self._phase = BODY
         # The time for which the client had to wait does not count.
-        self._begin_phase(BODY)
-        self._flow.resume_reading()
+        self._phase_began += self._loop.time() - self._incoming.paused_at
+        self._reserve(self._incoming)
+        if self._phase is BODY:
+            self._flow.resume_reading()
+
+    def _lose_body(self) -> None:
+        """Refuse a body that does not grow while others wait for its memory."""
+        self._refuse(RequestTimeout())
 
     def on_chunk_header(self) -> None:
         self._incoming.expects_size = False
@@ -336,30 +375,33 @@ class Connection(asyncio.Protocol):
         if self._refusal is not None:
             return
         incoming = self._incoming
-        if len(incoming.body) + len(piece) > BODY_BYTES:
-            self._refuse(BodyTooLarge())
-        else:
+        try:
             incoming.add_body(piece)
+        except ValueTrackerError as error:
+            self._refuse(error)
+            return
+        if incoming.share is not None:
+            incoming.share.move(len(piece))
+            self._reserve(incoming)
 
     def on_message_complete(self) -> None:
         if self._refusal is not None:
             return
         incoming, self._incoming = self._incoming, IncomingRequest()
         self._phase = ANSWER
-        reservation = incoming.reservation
+        share = incoming.share
         try:
             request, keep_alive = incoming.complete(self._parser)
         except ValueTrackerError as error:
             incoming.discard()
             self._refuse(error)
             return
-        if reservation is not None and not reservation.is_granted:
-            # The whole body came before reading was paused.
-            reservation.release()
+        if share is not None:
+            share.settle()
         if self._answers.current is None:
-            self._answers.begin(request, keep_alive, reservation)
+            self._answers.begin(request, keep_alive, share)
         else:
-            self._answers.enqueue(request, keep_alive, reservation)
+            self._answers.enqueue(request, keep_alive, share)
 
     # Called when answers have been sent, and when a request is refused before its end
 
@@ -368,8 +410,10 @@ class Connection(asyncio.Protocol):
             self._send_refusal()
         elif self._phase is ANSWER:
             self._begin_phase(IDLE)
+        elif self._phase in (BODY, BUDGET):
+            self._tell_to_continue()
         if self._is_half_closed:
-            self._transport.close()
+            self._flow.close()
         elif self._phase is not BUDGET:
             self._flow.resume_reading()
 

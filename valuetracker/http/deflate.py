@@ -103,9 +103,13 @@ class Deflated:
 
 
 def accepts_deflate(accept_encoding: bytes | None) -> bool:
-    """Return True if a client accepts deflate, even if it prefers something else."""
+    return accepts(b"deflate", accept_encoding)
+
+
+def accepts(encoding: bytes, accept_encoding: bytes | None) -> bool:
+    """Return True if a client accepts an encoding, even if it prefers something else."""
     for each in (accept_encoding or b"").lower().split(b","):
         name, _, weight = each.partition(b";")
-        if name.strip() == b"deflate":
+        if name.strip() == encoding:
             return weight.replace(b" ", b"").rstrip(b"0.") != b"q="
     return False

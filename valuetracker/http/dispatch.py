@@ -10,6 +10,8 @@ endpoint by name.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
@@ -18,10 +20,17 @@ from typing import Any
 
 import orjson
 
+from valuetracker.budget import Budget, Share
 from valuetracker.eager import in_task, start
-from valuetracker.errors import TokenInvalid, TokenRequired, Unauthorized, ValueTrackerError
+from valuetracker.errors import (
+    DatabaseDamaged,
+    TokenInvalid,
+    TokenRequired,
+    Unauthorized,
+    ValueTrackerError,
+)
 from valuetracker.failpoints import Failpoint
-from valuetracker.http.call import Call, Document, Service, Stream
+from valuetracker.http.call import Call, Document, Download, Service, Stream
 from valuetracker.http.cors import is_preflight, preflight_reply, readable_by
 from valuetracker.http.deflate import Deflated, Packer, accepts_deflate
 from valuetracker.http.endpoint import Endpoint
@@ -41,21 +50,30 @@ from valuetracker.http.replies import (
 )
 from valuetracker.http.request_log import log_failure, log_request, logger, unexpected_failure
 from valuetracker.http.request_parsing import (
+    check_media_type,
     choose_extension_id,
     choose_listed,
-    parse_body,
-    parse_context,
     parse_extension_id,
     parse_path,
     parse_query,
+    parse_rest,
     refuse_repeated,
 )
 from valuetracker.http.router import Match, Router
+from valuetracker.large_json import MOST_BYTES, LargeDocument
 from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.extension import Read
 from valuetracker.settings import PREFIX
+from valuetracker.spool import Spool
 from valuetracker.store.tx.jobs import Written
+from valuetracker.values import LARGE_BODY_BYTES
+
+# Answers of more than this are large, and this is what all of them may take together.
+LARGE_REPLY_BYTES = 64 * 1024
+REPLY_BYTES = 64 * 1024 * 1024
+# After a request that was as large, body and answer, the garbage collector runs.
+COLLECTED_BYTES = 1024 * 1024
 
 DEFLATED: Headers = [(b"content-encoding", b"deflate")]
 # The target of `/`, the only redirect.
@@ -74,6 +92,11 @@ class Dispatcher:
     def __post_init__(self) -> None:
         self._failpoint = Failpoint.from_environment()
         self._packer = Packer()
+        # The memory that large bodies take beside themselves while they are worked on.
+        self._memory = Budget(MOST_BYTES)
+        self._parsing = asyncio.Lock()
+        # Large answers from when they are made until they are sent.
+        self._replies = Budget(REPLY_BYTES)
 
     def dispatch(self, request: Request) -> Reply | Awaitable[Reply]:
         """Return the answer if it needs no wait, otherwise what makes it when it is awaited."""
@@ -95,6 +118,11 @@ class Dispatcher:
             if reply is not None:
                 if b"if-none-match" in headers:
                     reply = if_modified(reply, headers)
+                if len(reply.body) > LARGE_REPLY_BYTES:
+                    share = self._replies.try_to_take(len(reply.body))
+                    reply = reply.with_share(share) if share is not None else None
+            # Without memory to send it, a kept answer waits for its turn like any other.
+            if reply is not None:
                 return self._finish(request, reply, started, caller.origin)
         elif is_preflight(request.method, headers):
             return self._finish(request, preflight_reply(caller.origin, headers), started, None)
@@ -114,6 +142,17 @@ class Dispatcher:
         caller = self.gate.admit(dict(headers))
         if caller.needs_token and caller.token is None:
             raise TokenRequired()
+
+    def spool_for(self, method: str, target: bytes, headers: Headers) -> Spool | None:
+        """Return where to put the body of a request, if it may be of any size; or refuse it."""
+        try:
+            match = self.router.find(method, target.partition(b"?")[0])
+        except ValueTrackerError:
+            return None
+        if not match.endpoint.upload:
+            return None
+        self.admit(headers)
+        return self.service.new_spool()
 
     def _finish(
         self, request: Request, reply: Reply, started: float, origin: bytes | None
@@ -142,10 +181,25 @@ class Dispatcher:
         except ValueTrackerError as error:
             if error.status >= 500:
                 log_failure(error, request)
+            if isinstance(error, DatabaseDamaged):
+                self._name_backup(error, caller, match, headers)
             reply = error_reply(error)
         except Exception as error:
             reply = error_reply(unexpected_failure(error, request))
+        if len(request.body) + len(reply.body) > COLLECTED_BYTES:
+            # The objects of a transaction refer to each other, and the collector runs rarely.
+            gc.collect(1)
         return self._finish(request, reply, started, caller.origin)
+
+    def _name_backup(
+        self, error: DatabaseDamaged, caller: Caller, match: Match, headers: HeaderMap
+    ) -> None:
+        """Add to the hint which backup has the extension."""
+        named = match.raw.get("extension") or headers.get(b"x-extension-id", b"").decode("latin-1")
+        name = self.service.backups.newest_with(caller.user, named)
+        if name is not None:
+            error.advice = f"{error.advice} The newest backup that has it is {name}."
+            error.details["backup"] = name
 
     async def _handle(
         self, request: Request, headers: HeaderMap, caller: Caller, match: Match, query: bytes
@@ -154,25 +208,89 @@ class Dispatcher:
         extension_id = parse_extension_id(endpoint, headers)
         users = self.service.users
         extensions = users.default
+        share: Share | None = None
         if caller.user != DEFAULT_USER:
             await in_task()
             extensions = await users.acquire(caller.user)
         try:
             call = Call(self.service, extensions, caller, extension_id, parse_path(match))
-            self._complete(call, endpoint, request, headers, query)
-            result = await endpoint.handler(call)
-            # A handler may wait for a long time, and the token be revoked meanwhile.
-            if not endpoint.changes and not self.gate.still_admits(caller):
-                raise TokenInvalid()
-            return self._reply(endpoint, request, headers, call, result)
+            self._complete(call, endpoint, headers, query)
+            if endpoint.upload:
+                call.spool = self._spooled(request)
+            elif len(request.body) > LARGE_BODY_BYTES and endpoint.body:
+                share = await self._parse_large_body(call, endpoint, request, headers)
+            if share is None:
+                parse_rest(call, endpoint, request, headers, request.body)
+            reply = await self._run(call, endpoint, request, headers)
+            size = len(reply.body)
+            if size <= LARGE_REPLY_BYTES:
+                return reply
+            held = self._replies.try_to_take(size)
+            if held is None:
+                await in_task()
+                if not endpoint.changes:
+                    # It is not kept while it waits.
+                    del reply
+                    return await self._run_later(size, call, endpoint, request, headers)
+                # A write cannot be repeated, so its answer is.
+                held = await self._replies.take(size)
+            return reply.with_share(held)
         finally:
+            if share is not None:
+                share.release()
             if extensions is not users.default:
                 users.release(extensions)
 
-    def _complete(
-        self, call: Call, endpoint: Endpoint, request: Request, headers: HeaderMap, query: bytes
-    ) -> None:
-        """Check the permission of a call, and parse what it does not have yet."""
+    async def _run(
+        self, call: Call, endpoint: Endpoint, request: Request, headers: HeaderMap
+    ) -> Reply:
+        """Run the handler, and return the answer for its result."""
+        result = await endpoint.handler(call)
+        # A handler may wait for a long time, and the token be revoked meanwhile.
+        if not endpoint.changes and not self.gate.still_admits(call.caller):
+            raise TokenInvalid()
+        return self._reply(endpoint, request, headers, call, result)
+
+    async def _run_later(
+        self, size: int, call: Call, endpoint: Endpoint, request: Request, headers: HeaderMap
+    ) -> Reply:
+        """Wait until there is memory for an answer of this size, and read it again."""
+        while True:
+            share = await self._replies.take(size)
+            try:
+                reply = await self._run(call, endpoint, request, headers)
+            except BaseException:
+                share.release()
+                raise
+            if len(reply.body) <= size:
+                return reply.with_share(share)
+            share.release()
+            size = len(reply.body)
+            del reply
+
+    async def _parse_large_body(
+        self, call: Call, endpoint: Endpoint, request: Request, headers: HeaderMap
+    ) -> Share:
+        """
+        Parse a large body in a thread, and return the share of memory that it takes.
+
+        One at a time, because two at once would take as long as one after the other.
+        """
+        await in_task()
+        check_media_type(headers)
+        async with self._parsing:
+            document = await asyncio.to_thread(LargeDocument, request.body)
+        share = await self._memory.take(document.size)
+        try:
+            async with self._parsing:
+                await asyncio.to_thread(parse_rest, call, endpoint, request, headers, document)
+        except BaseException:
+            share.release()
+            raise
+        return share
+
+    def _complete(self, call: Call, endpoint: Endpoint, headers: HeaderMap, query: bytes) -> None:
+        """Check the permission of a call, and parse what comes before its body."""
         if endpoint.extension == "path":
             call.extension_id = call.path["extension"]
         if endpoint.query:
@@ -183,11 +301,15 @@ class Dispatcher:
                 call.extension_id = choose_extension_id(headers, call.query.get("extensionId"))
         self._permit(call, endpoint)
         call.last_event_id = headers.get(b"last-event-id")
-        if endpoint.body:
-            parse_body(endpoint, request.body, headers, call)
-        if endpoint.writes:
-            call.status = endpoint.status
-            call.context = parse_context(endpoint, request, headers)
+        call.accept_encoding = headers.get(b"accept-encoding")
+
+    def _spooled(self, request: Request) -> Spool:
+        """Return the body of a request, also a small one, as a spool."""
+        if request.spool is not None:
+            return request.spool
+        spool = self.service.new_spool()
+        spool.write(request.body)
+        return spool
 
     def _permit(self, call: Call, endpoint: Endpoint) -> None:
         """Raise if the caller may not do this to the extension, or to one of several."""
@@ -216,6 +338,8 @@ class Dispatcher:
         if isinstance(result, Document):
             common = document_headers(result.media_type, result.policy)
             return Reply(endpoint.status, common, [], result.body)
+        if isinstance(result, Download):
+            return download_reply(result)
         if isinstance(result, Stream):
             pieces: Pieces = result.pieces
             if not call.caller.is_bridge:
@@ -255,6 +379,34 @@ def if_modified(reply: Reply, headers: HeaderMap) -> Reply:
     if condition is not None and matches(reply.etag, condition):
         return not_modified(reply)
     return reply
+
+
+def download_reply(download: Download) -> Reply:
+    extra = [
+        (b"content-disposition", f'attachment; filename="{download.name}"'.encode()),
+        (b"vary", b"Accept-Encoding"),
+    ]
+    if download.encoding is not None:
+        extra.append((b"content-encoding", download.encoding.encode()))
+    common = document_headers(download.media_type, None)
+    return Reply(
+        200, common, extra, pieces=SpooledPieces(download.spool), length=download.spool.size
+    )
+
+
+class SpooledPieces:
+    """The content of a spool, read as fast as the client takes it."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._spool.rewind()
+        while piece := await asyncio.to_thread(self._spool.read):
+            yield piece
+
+    async def aclose(self) -> None:
+        self._spool.close()
 
 
 class GuardedPieces:

@@ -122,6 +122,8 @@ class Endpoint:
     # True if the handler only runs a verb. Then it is begun without a task: most reads of a few
     # rows have no need to wait.
     quick: bool = False
+    # True if the body has no limit: the handler reads it from a spool.
+    upload: bool = False
 
     def __post_init__(self) -> None:
         for name in PARAMETER.findall(self.path):

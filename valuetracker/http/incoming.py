@@ -12,6 +12,7 @@ import re
 
 import httptools
 
+from valuetracker.budget import Share
 from valuetracker.errors import (
     BodyTooLarge,
     HeadersTooLarge,
@@ -19,8 +20,8 @@ from valuetracker.errors import (
     UnsupportedMediaType,
 )
 from valuetracker.http import limits
-from valuetracker.http.body_budget import Reservation
 from valuetracker.http.replies import Headers, Request
+from valuetracker.spool import Spool
 from valuetracker.values import BODY_BYTES
 
 VERSIONS = ("1.1", "1.0")
@@ -54,7 +55,10 @@ class IncomingRequest:
         "header_bytes",
         "headers",
         "open_line",
-        "reservation",
+        "paused_at",
+        "share",
+        "size",
+        "spool",
         "url",
     )
 
@@ -71,8 +75,18 @@ class IncomingRequest:
         self.expects_size = False
         # The bytes of a line that has begun, if it may be a strange one.
         self.open_line = b""
-        # The budget of a large body.
-        self.reservation: Reservation | None = None
+        # How long the body may become.
+        self.size = 0
+        # The share that a large body has of the budget, and since when it waits for more.
+        self.share: Share | None = None
+        self.paused_at = 0.0
+        # Where a body goes that may be of any size.
+        self.spool: Spool | None = None
+
+    @property
+    def received(self) -> int:
+        """How many bytes of the body have been received."""
+        return self.spool.size if self.spool is not None else len(self.body)
 
     def read_framing(self, parser: httptools.HttpRequestParser) -> int:
         """
@@ -119,12 +133,21 @@ class IncomingRequest:
         """Raise if a strange line is what comes next, where the parser stands now."""
         if self.expects_size:
             # Sizes of more than 64 bits are refused by the parser.
-            if strange["size"] and BODY_BYTES < int(strange["size"], 16) < 2**64:
+            if (
+                self.spool is None
+                and strange["size"]
+                and BODY_BYTES < int(strange["size"], 16) < 2**64
+            ):
                 raise BodyTooLarge()
         elif strange["request"] and (not self.url or self.open_line):
             raise MalformedRequest("Only HTTP/1.1 and HTTP/1.0 are supported.")
 
     def add_body(self, piece: bytes) -> None:
+        if self.spool is not None:
+            self.spool.write(piece)
+            return
+        if len(self.body) + len(piece) > BODY_BYTES:
+            raise BodyTooLarge()
         if not self.body:
             self.body = piece
             return
@@ -137,7 +160,7 @@ class IncomingRequest:
         """Count bytes of a chunked body, and raise if too few of those before were content."""
         if self.chunked_bytes is None:
             return
-        if self.chunked_bytes > limits.chunk_overhead(len(self.body)):
+        if self.chunked_bytes > limits.chunk_overhead(self.received):
             raise MalformedRequest("The chunked body has too much overhead.")
         self.chunked_bytes += count
 
@@ -156,7 +179,8 @@ class IncomingRequest:
             raise MalformedRequest("The target must not have a fragment.")
         method = parser.get_method()
         name = METHODS.get(method) or method.decode("ascii")
-        return Request(name, target, self.headers, bytes(self.body)), keep_alive
+        body, self.body = bytes(self.body), b""
+        return Request(name, target, self.headers, body, self.spool), keep_alive
 
     def _target_of_absolute_url(self) -> bytes:
         """Return path and query of a target that names the host as well, as for a proxy."""
@@ -177,5 +201,7 @@ class IncomingRequest:
     def discard(self) -> None:
         """Drop the body and give back its budget: the request will not be answered."""
         self.body = b""
-        if self.reservation is not None:
-            self.reservation.release()
+        if self.share is not None:
+            self.share.release()
+        if self.spool is not None:
+            self.spool.close()

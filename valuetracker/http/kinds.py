@@ -97,6 +97,7 @@ EXTENSION_ID = Kind(
 CHARACTER_ID = _id_kind("character")
 INSTANCE_ID = _id_kind("instance")
 CHAT_ID = _id_kind("chat", names.CHAT_ID_LENGTH)
+MESSAGE_ID = _id_kind("message", names.CHAT_ID_LENGTH)
 KEY = Kind(
     {
         "type": "string",
@@ -172,7 +173,7 @@ def _parse_at(text: str) -> int | str:
 def _parse_chat_at(text: str) -> ChatAt:
     kind, colon, message_id = text.partition(":")
     if kind == "message" and colon:
-        return AsOf(CHAT_ID.parse(message_id))
+        return AsOf(MESSAGE_ID.parse(message_id))
     return _parse_at(text)
 
 
@@ -185,9 +186,10 @@ def _parse_extension_ids(text: str) -> tuple[str, ...]:
     ids = text.split(",")
     if len(ids) > EXTENSIONS_PER_FEED:
         raise InvalidQuery(f"This may name {EXTENSIONS_PER_FEED} extensions at the most.")
-    if len(set(ids)) < len(ids):
+    found = tuple(map(EXTENSION_ID.parse, ids))
+    if len(set(found)) < len(found):
         raise InvalidQuery("This names an extension twice.")
-    return tuple(map(EXTENSION_ID.parse, ids))
+    return found
 
 
 def _parse_feed_cursor(text: str) -> int | dict[str, int]:
@@ -232,4 +234,6 @@ PATH_KINDS = {
     "operation": _id_kind("operation"),
     "checkpoint": CHECKPOINT_NAME,
     "lorebook": LOREBOOK_NAME,
+    "job": _id_kind("job"),
+    "backup": _id_kind("backup"),
 }

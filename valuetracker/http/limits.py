@@ -9,7 +9,9 @@ requests or answers.
 
 from __future__ import annotations
 
-from valuetracker.http.body_budget import BodyBudget
+from valuetracker.budget import Budget
+from valuetracker.http.outbox import Outbox
+from valuetracker.values import BODY_BYTES
 
 # The target and the headers of one request: their bytes, and the number of headers.
 HEADER_BYTES = 32 * 1024
@@ -38,6 +40,10 @@ LINGER_SECONDS = 5.0
 LINGER_BYTES = 64 * 1024 * 1024
 # Bodies up to this size need no budget: headers take as much.
 SMALL_BODY_BYTES = 16 * 1024
+# The most that is received at once, so a body needs memory for as much before it is read further.
+RECEIVED_BYTES = 256 * 1024
+# A stream writes no more while this much of it waits for its client.
+STREAM_BUFFER_BYTES = 8 * 1024
 # Answers up to this size are sent in one piece with their headers; larger ones are not copied.
 COPIED_BYTES = 64 * 1024
 # Requests a client may send ahead on one connection. The next one ends the connection.
@@ -48,9 +54,11 @@ REFUSED_CONNECTIONS = 256
 CHECK_SECONDS = 0.5
 
 
-def body_seconds(received: int, is_crowded: bool) -> float:
+def body_seconds(received: int, is_crowded: bool, is_limited: bool = True) -> float:
     """Return how long a body may take, of which so many bytes have been received."""
     allowed = BODY_GRACE_SECONDS + received / BODY_BYTES_PER_SECOND
+    if not is_limited:
+        return allowed
     return min(allowed, CROWDED_SECONDS if is_crowded else BODY_SECONDS)
 
 
@@ -70,6 +78,8 @@ class SharedState:
     def __init__(self, connections: int, body_bytes: int) -> None:
         # The largest number of connections.
         self.connections = connections
-        self.budget = BodyBudget(body_bytes)
+        # The oldest body may go beyond the budget, so that it can be finished.
+        self.budget = Budget(max(body_bytes - BODY_BYTES, body_bytes // 2))
+        self.outbox = Outbox()
         # The `Date` header as bytes, renewed every second.
         self.date = b""

@@ -15,7 +15,9 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
+from valuetracker.budget import Share
 from valuetracker.errors import MethodNotAllowed, Unauthorized, ValueTrackerError
+from valuetracker.spool import Spool
 
 # Headers as they were received, names in lower case; and by name, once none occurs twice.
 Headers = list[tuple[bytes, bytes]]
@@ -76,6 +78,8 @@ class Request(NamedTuple):
     target: bytes
     headers: Headers
     body: bytes = b""
+    # A body that has no limit is not kept in memory: then `body` is empty.
+    spool: Spool | None = None
 
 
 class Pieces(Protocol):
@@ -96,10 +100,17 @@ class Reply:
     body: bytes = b""
     etag: bytes | None = None
     pieces: Pieces | None = None
-    # In an answer to HEAD: the length of the body that is not sent.
+    # The length of a body in pieces, if it is known, and of one that is not sent (HEAD).
     length: int | None = None
     # The status line and headers as bytes, once they have been made.
     _head: bytes | None = None
+    # The memory of a large answer; whoever sends it releases it.
+    share: Share | None = None
+
+    @property
+    def is_endless(self) -> bool:
+        """True for a stream, which goes on until the client leaves."""
+        return self.pieces is not None and self.length is None
 
     @property
     def headers(self) -> Headers:
@@ -119,17 +130,22 @@ class Reply:
 
     def _length(self) -> Headers:
         # A 204 or a 304 has no body, and the length of a stream is unknown.
-        if self.status in (204, 304) or self.pieces is not None:
+        if self.status in (204, 304) or self.is_endless:
             return []
         length = len(self.body) if self.length is None else self.length
         return [(b"content-length", b"%d" % length)]
 
     def without_body(self) -> Reply:
-        return replace(self, body=b"", length=len(self.body), pieces=None, _head=None)
+        length = len(self.body) if self.length is None else self.length
+        return replace(self, body=b"", length=length, pieces=None, _head=None)
 
     def updated(self, body: bytes, etag: bytes) -> Reply:
         """Return the same answer with another body and ETag."""
         return Reply(self.status, self.common, [(b"etag", etag)], body, etag)
+
+    def with_share(self, share: Share) -> Reply:
+        """Return the same answer with its share of memory; the cache may keep the one without."""
+        return replace(self, share=share)
 
     def with_headers(self, *headers: tuple[bytes, bytes]) -> Reply:
         return replace(self, extra=[*self.extra, *headers], _head=None)

@@ -30,9 +30,10 @@ from valuetracker.http.gate import CREDENTIAL_HEADERS
 from valuetracker.http.kinds import PATH_KINDS, check_key_count
 from valuetracker.http.replies import HeaderMap, Headers, Request
 from valuetracker.http.router import Match, decode
+from valuetracker.large_json import LargeDocument
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
 from valuetracker.store.tx.context import NO_CONTEXT, Anchor, Context
-from valuetracker.values import canonical, parse
+from valuetracker.values import canonical, parse, parse_large
 
 # The context of a write: who makes it, where in which chat, and under which conditions.
 CONTEXT_HEADERS = frozenset(
@@ -152,7 +153,8 @@ def _fingerprint(request: Request, headers: HeaderMap) -> str:
     values = (headers.get(name, b"") for name in FINGERPRINT_HEADERS)
     for part in (request.method.encode(), *values):
         digest.update(part + b"\0")
-    digest.update(request.target + b"\0" + request.body)
+    digest.update(request.target + b"\0")
+    digest.update(request.body)
     return digest.hexdigest()
 
 
@@ -242,12 +244,14 @@ def _parse_parameter(field: Field, text: str) -> Any:
 # The body
 
 
-def parse_body(endpoint: Endpoint, body: bytes, headers: HeaderMap, call: Call) -> None:
+def parse_body(
+    endpoint: Endpoint, body: bytes | LargeDocument, headers: HeaderMap, call: Call
+) -> None:
     """Parse a body into `body`, `values` or `document` of the call, as the endpoint says."""
     if endpoint.body_optional and not body:
         return
-    call.media_type = _check_media_type(headers)
-    document = parse(body)
+    call.media_type = check_media_type(headers)
+    document = parse(body) if isinstance(body, bytes) else parse_large(body)
     if isinstance(endpoint.body, AnyDocument):
         call.document = document
         return
@@ -266,7 +270,22 @@ def parse_body(endpoint: Endpoint, body: bytes, headers: HeaderMap, call: Call) 
         call.body[each.name] = None if value is None and each.nullable else each.kind.parse(value)
 
 
-def _check_media_type(headers: HeaderMap) -> str:
+def parse_rest(
+    call: Call,
+    endpoint: Endpoint,
+    request: Request,
+    headers: HeaderMap,
+    body: bytes | LargeDocument,
+) -> None:
+    """Parse the body of a request, and the context of a write; the handler reads an upload."""
+    if endpoint.body and not endpoint.upload:
+        parse_body(endpoint, body, headers, call)
+    if endpoint.writes:
+        call.status = endpoint.status
+        call.context = parse_context(endpoint, request, headers)
+
+
+def check_media_type(headers: HeaderMap) -> str:
     """Return the media type of the body, which is JSON if no header says it."""
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         raise UnsupportedMediaType("Compressed bodies are not supported.")

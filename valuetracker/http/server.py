@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import importlib.util
 import os
@@ -61,6 +62,20 @@ def relax_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 20, 20)
+
+
+# Of glibc: blocks above this size are given back to the system when they are freed, and threads
+# share a few heaps. By default it keeps larger ones, and a heap for each thread, for later.
+M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 256 * 1024
+M_ARENA_MAX, HEAPS = -8, 2
+
+
+def return_memory_early() -> None:
+    """Tell the C library, if it is glibc, to give memory back that was needed for a moment."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(M_ARENA_MAX, HEAPS)
 
 
 # Open files beside connections: databases, their logs, their readers.
@@ -163,6 +178,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets=sockets)
 
     def run_until_stopped(self) -> None:
+        return_memory_early()
         # uvicorn raises the signal again after it has shut down. The signal has been obeyed
         # then, and the exit code must be 0.
         for name in ("SIGINT", "SIGTERM", "SIGBREAK"):

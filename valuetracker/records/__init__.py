@@ -10,5 +10,7 @@ from here. This package knows nothing of the rest of Value Tracker.
 from valuetracker.records.chats import *  # noqa: F403
 from valuetracker.records.data import *  # noqa: F403
 from valuetracker.records.history import *  # noqa: F403
+from valuetracker.records.jobs import *  # noqa: F403
 from valuetracker.records.server import *  # noqa: F403
 from valuetracker.records.times import *  # noqa: F403
+from valuetracker.records.transfer import *  # noqa: F403

@@ -264,6 +264,20 @@ class CheckpointWaiting(TypedDict):
     status: str
 
 
+class CheckpointEvent(TypedDict):
+    """
+    A change of the checkpoints of a chat: `op` is add, update or remove.
+
+    An update is that of one that waited: `checkpoint` is ready or failed now.
+    """
+
+    at: str
+    actor: str
+    chatId: str
+    op: str
+    checkpoint: CheckpointSummary
+
+
 class Validation(TypedDict):
     """The result of comparing a checkpoint with the log; tolerable differences are warnings."""
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from valuetracker.records.jobs import BackupHealth
+
 
 class Pong(TypedDict):
     """The answer to a ping."""
@@ -22,6 +24,7 @@ class Health(TypedDict):
     engineVersion: str
     extensions: int
     openDatabases: int
+    backup: BackupHealth
 
 
 class PluginHealth(TypedDict):
@@ -87,6 +90,8 @@ class ExtensionSummary(TypedDict):
     revision: int
     path: str
     registeredAt: str
+    # Why it is not in the newest backup.
+    backupError: NotRequired[str]
 
 
 class Error(TypedDict):

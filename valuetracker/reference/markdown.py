@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from valuetracker.errors import ValueTrackerError
-from valuetracker.http.call import Document, Stream
+from valuetracker.http.call import Document, Download, Stream
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.reference.examples import example_text, examples_of
 from valuetracker.reference.openapi import SCALARS, Sections, schema_of
@@ -100,6 +100,8 @@ def _type_name(kind: Any) -> str:
         return "null"
     if kind is Document:
         return "with a document"
+    if kind is Download:
+        return "with a file"
     if kind is Stream:
         return "with a stream of events, each a [`FeedEvent`](#feedevent)"
     if get_origin(kind) is UnionType:
@@ -128,7 +130,7 @@ def record_schemas(sections: Sections) -> dict[str, Any]:
     for endpoints in sections.values():
         for endpoint in endpoints:
             for kind in (endpoint.returns, *endpoint.also.values()):
-                if kind not in (None, Document, Stream):
+                if kind not in (None, Document, Download, Stream):
                     schema_of(kind, schemas)
     return dict(sorted(schemas.items()))
 

@@ -15,7 +15,7 @@ import orjson
 from valuetracker import __version__, errors
 from valuetracker.api import data
 from valuetracker.errors import ValueTrackerError
-from valuetracker.http.call import Document, Stream
+from valuetracker.http.call import Document, Download, Stream
 from valuetracker.http.endpoint import AnyDocument, AnyKeys, Endpoint, Field
 from valuetracker.http.kinds import PATH_KINDS
 from valuetracker.records import Error
@@ -239,6 +239,11 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if endpoint.status != 204:
         if endpoint.returns is Stream:
             success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        elif endpoint.returns is Download:
+            success["content"] = {
+                name: {"schema": {}}
+                for name in ("application/x-ndjson", "text/csv", "application/json")
+            }
         elif endpoint.returns is Document:
             media_type = "text/html" if endpoint.path == "/docs" else "application/json"
             success["content"] = {media_type: {"schema": {}}}

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from valuetracker.errors import TooManyReaders
+from valuetracker.runtime.event_memory import EventMemory
 
 
 class Closable(Protocol):
@@ -30,6 +31,7 @@ class Capacity:
         self._feed_readers = feed_readers
         self._all_feed_readers = all_feed_readers
         self.readers = 0
+        self.events = EventMemory()
         self._clock = 0
         # For each open extension, the function that closes it if it is still idle then.
         self._open: dict[Closable, Callable[[], None]] = {}

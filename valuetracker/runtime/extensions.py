@@ -27,14 +27,17 @@ from valuetracker.errors import (
     StartupError,
     ValueTrackerError,
 )
-from valuetracker.records import ExtensionSummary, now
+from valuetracker.records import ExtensionSummary, Verified, now
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
+from valuetracker.runtime.event_memory import EventMemory
 from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.heartbeat import Heartbeat
 from valuetracker.runtime.locks import NamedLocks
 from valuetracker.runtime.provisioning import SAVED_EVERY, Provisioning
 from valuetracker.runtime.registry import Record, Registry
+from valuetracker.store.audit.audit import Report
+from valuetracker.store.audit.verifying import verify
 from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.operations import sweep_all
 from valuetracker.store.rows.head import Head, load_head
@@ -115,6 +118,10 @@ class Extensions:
         self.ending = True
         for extension in self._open.values():
             extension.feed.end("closed")
+
+    @property
+    def events(self) -> EventMemory:
+        return self._capacity.events
 
     def waiting(self) -> AbstractContextManager[None]:
         """Mark the current task as one that only waits: it is cancelled if its client goes."""
@@ -287,6 +294,24 @@ class Extensions:
             finally:
                 self.release(extension)
 
+    # Verifying
+
+    async def verify(self, extension_id: str, report: Report) -> Verified:
+        """Verify a database completely while it is in use."""
+        try:
+            extension = await self.acquire(extension_id)
+        except DatabaseDamaged as damage:
+            return _damaged(extension_id, damage)
+        try:
+            await extension.database.verified()
+            await extension.database.check_structure()
+            read = await extension.read(verify, extension_id, report)
+            return read.result
+        except DatabaseDamaged as damage:
+            return _damaged(extension_id, damage)
+        finally:
+            self.release(extension)
+
     # Registration
 
     async def register(self, extension_id: str, path: str | None) -> None:
@@ -361,6 +386,18 @@ class Extensions:
             return _description(record, error.code)
         finally:
             self.release(extension)
+
+
+def _damaged(extension_id: str, damage: DatabaseDamaged) -> Verified:
+    return {
+        "extension": extension_id,
+        "sound": False,
+        "findings": [damage.message],
+        "revision": 0,
+        "rows": 0,
+        "entries": 0,
+        "checkpoints": 0,
+    }
 
 
 async def _head(tx: Snapshot) -> Head:

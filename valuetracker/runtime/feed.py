@@ -17,29 +17,17 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
-from typing import Any, Protocol
 
 from valuetracker.errors import ValueTrackerError
 from valuetracker.records import FeedPage
+from valuetracker.runtime import event_memory
 from valuetracker.runtime.capacity import Capacity
-from valuetracker.store.feed_events import (
-    Filter,
-    Revision,
-    by_revision,
-    event_bytes,
-    event_record,
-    joined_events,
-    list_revisions,
-    notice_bytes,
-    wanted_events,
-)
+from valuetracker.runtime.event_memory import Held
+from valuetracker.runtime.event_source import EventSource, Source
+from valuetracker.store.feed_events import Filter, by_revision, notice_bytes
 from valuetracker.store.tx.jobs import Commit, Notice
 
 HEARTBEAT_SECONDS = 15.0
-# How many revisions are read from the log at once, and how many bytes of the latest events
-# are kept in memory.
-LOG_PAGE = 50
-RECENT_BYTES = 4 * 1024 * 1024
 # A reader that was up to date and is now this many revisions behind has stopped reading.
 LARGEST_LAG = 10_000
 # The least time it takes to wake a reader, and the longest time an event is held back.
@@ -50,7 +38,7 @@ LONGEST_DELAY_SECONDS = 1.0
 REST_FACTOR = 14
 
 # For how many cursors the joined bytes of the next events are kept.
-JOINED_CURSORS = 64
+JOINED_CURSORS = 16
 
 # How many events without a revision are kept for readers that have not read them yet.
 MOST_NOTICES = 1000
@@ -62,22 +50,13 @@ BEGINNING = b": value tracker\n\n"
 HEARTBEAT = b": still here\n\n"
 
 
-class Source(Protocol):
-    """The extension whose changes a feed reports."""
-
-    revision: int
-
-    async def read_result(self, verb: Any, *arguments: Any) -> Any: ...
-
-
 class Feed:
     """The feed of one extension, shared by all its readers."""
 
     def __init__(self, source: Source, capacity: Capacity) -> None:
         self._source = source
         self._capacity = capacity
-        self._recent: deque[tuple[Revision, bytes]] = deque()
-        self._recent_bytes = 0
+        self.events = EventSource(source, capacity.events)
         # The latest events that have no revision, and how many there have been.
         self._notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
         self.notice_count = 0
@@ -111,19 +90,7 @@ class Feed:
             return
         self._notices.extend(commit.notices)
         self.notice_count += len(commit.notices)
-        revisions = by_revision(commit.entries)
-        if self._recent and (
-            not revisions or revisions[0].revision != self._recent[-1][0].revision + 1
-        ):
-            # A gap: its revisions are in the log only.
-            self._recent.clear()
-            self._recent_bytes = 0
-        for revision in revisions:
-            event = event_bytes(event_record(revision, Filter()))
-            self._recent.append((revision, event))
-            self._recent_bytes += len(event)
-        while self._recent and self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= len(self._recent.popleft()[1])
+        self.events.add(by_revision(commit.entries))
         self._joined.clear()
         if self._waking is None:
             self._waking = asyncio.get_running_loop().call_later(self._delay(), self._wake)
@@ -134,6 +101,7 @@ class Feed:
 
     def end(self, reason: str) -> None:
         self.ended = reason
+        self.events.has_ended = True
         self._wake()
 
     def _wake(self) -> None:
@@ -148,6 +116,7 @@ class Feed:
     def _beat(self) -> None:
         """Wake all readers regularly, so that a comment line shows that the server is there."""
         self._beating = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
+        self.events.forget_oldest()
         self._wake()
 
     # Called by readers
@@ -162,6 +131,7 @@ class Feed:
         self._capacity.add_reader(len(self._readers))
         self._readers.add(wakeup)
         if self._beating is None:
+            self._capacity.events.feeds += 1
             loop = asyncio.get_running_loop()
             self._beating = loop.call_later(HEARTBEAT_SECONDS, self._beat)
 
@@ -172,10 +142,10 @@ class Feed:
         if not self._readers and self._beating is not None:
             self._beating.cancel()
             self._beating = None
-            self._recent.clear()
+            self._capacity.events.feeds -= 1
+            self.events.clear()
             self._joined.clear()
             self._notices.clear()
-            self._recent_bytes = 0
 
     def served(self, wakeup: asyncio.Event) -> None:
         """Note that one reader is up to date; after the last one, the cost of waking is known."""
@@ -208,22 +178,32 @@ class Feed:
                 yield OVERFLOW
                 return
             try:
-                chunk, since = await self._next_bytes(since, wanted)
+                held, since = await self._next_held(since, wanted)
             except ValueTrackerError:
                 # The log was compacted past a slow reader; reconnecting gives it the exact error.
                 yield OVERFLOW
                 return
-            if not chunk and loop.time() - sent_at >= HEARTBEAT_SECONDS * 0.9:
-                chunk = HEARTBEAT
-            if chunk:
-                yield chunk
+            if held:
+                try:
+                    for piece in held.pieces():
+                        yield piece
+                        # A piece that the client has taken is not kept while nothing happens.
+                        del piece
+                finally:
+                    held.release()
+                if held.is_lost:
+                    return
                 sent_at = loop.time()
             if since < self._source.revision:
                 continue
             # After all changes, so that what an operation has done is known before its end.
-            notices, noticed = self.notices_after(noticed, wanted)
-            if notices:
-                yield notices
+            while noticed < self.notice_count:
+                notices, noticed = self.notices_after(noticed, wanted)
+                if notices:
+                    yield notices
+                    sent_at = loop.time()
+            if loop.time() - sent_at >= HEARTBEAT_SECONDS * 0.9:
+                yield HEARTBEAT
                 sent_at = loop.time()
             following = True
             if self.ended == "gone":
@@ -236,10 +216,18 @@ class Feed:
     def notices_after(
         self, count: int, wanted: Filter, extension_id: str | None = None
     ) -> tuple[bytes, int]:
-        """Return the events without a revision after the first so many; some may be lost."""
-        new = min(self.notice_count - count, len(self._notices))
-        found = list(self._notices)[-new:] if new else []
-        return notice_bytes(found, wanted, extension_id), self.notice_count
+        """
+        Return the next events without a revision after the first so many, and up to which.
+
+        They fill about a piece. Those that are not kept any more are lost.
+        """
+        count = max(count, self.notice_count - len(self._notices))
+        events = b""
+        while count < self.notice_count and len(events) < event_memory.PIECE_BYTES:
+            notice = self._notices[count - self.notice_count]
+            events += notice_bytes([notice], wanted, extension_id)
+            count += 1
+        return events, count
 
     async def page(self, since: int, wanted: Filter, limit: int, wait: float) -> FeedPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
@@ -252,8 +240,7 @@ class Feed:
         try:
             while True:
                 wakeup.clear()
-                entries, since = await self.next_revisions(since, limit)
-                items = wanted_events(entries, wanted)
+                items, since = await self.events.next_items(since, wanted, limit)
                 if items or self.ended is not None:
                     return {"items": items, "next": since}
                 if since < self._source.revision:
@@ -266,69 +253,18 @@ class Feed:
             if wait:
                 self.remove_reader(wakeup)
 
-    async def _next_bytes(self, since: int, wanted: Filter) -> tuple[bytes, int]:
-        if not wanted.everything:
-            entries, since = await self.next_revisions(since, LOG_PAGE)
-            return joined_events(entries, wanted), since
-        joined = self._joined.get(since)
+    async def _next_held(self, since: int, wanted: Filter) -> tuple[Held, int]:
+        """Return the next events for a reader, joined, and how far they reach."""
+        joined = self._joined.get(since) if wanted.everything else None
         if joined is not None:
-            return joined
-        recent = self._after(since)
-        if recent is not None:
-            joined = b"".join(event for _, event in recent), self._last(recent, since)
-        else:
-            entries, last = await self.next_revisions(since, LOG_PAGE)
-            joined = joined_events(entries, wanted), last
-        if len(joined[0]) <= RECENT_BYTES:
+            return Held(joined[0], None), joined[1]
+        events, last, share = await self.events.next_events(since, wanted)
+        joined = b"".join(event for _, event in events), last
+        if wanted.everything and share is None:
             if len(self._joined) >= JOINED_CURSORS:
                 self._joined.clear()
-            self._joined[since] = joined
-        return joined
-
-    async def next_events(self, since: int, wanted: Filter) -> tuple[list[tuple[int, bytes]], int]:
-        """Return the next events, each with its revision, and how far they reach."""
-        recent = self._after(since) if wanted.everything else None
-        if recent is not None:
-            return [(each.revision, event) for each, event in recent], self._last(recent, since)
-        revisions, last = await self.next_revisions(since, LOG_PAGE)
-        events = wanted_events(revisions, wanted)
-        return [(each["revision"], event_bytes(each)) for each in events], last
-
-    async def next_revisions(self, since: int, limit: int) -> tuple[list[Revision], int]:
-        recent = self._after(since)
-        if recent is not None:
-            entries = [entry for entry, _ in recent][:limit]
-        elif self.ended is not None:
-            # The database is being closed; a reader that is behind continues after reconnecting.
-            return [], max(since, self._source.revision)
-        else:
-            entries = await self._source.read_result(list_revisions, since, limit)
-            # The file may have revisions that were not applied here yet.
-            entries = [entry for entry in entries if entry.revision <= self._source.revision]
-        if not entries:
-            # Skipped revisions have no entries; there is nothing more up to the newest revision.
-            return [], max(since, self._source.revision)
-        return entries, entries[-1].revision
-
-    def _after(self, since: int) -> list[tuple[Revision, bytes]] | None:
-        """Return the events after `since`, or None if memory does not reach back that far."""
-        if since == self._source.revision:
-            return []
-        if not self._recent or self._recent[0][0].revision > since + 1:
-            return None
-        if self._recent[-1][0].revision < self._source.revision:
-            return None
-        # The newest are at the right end, and usually few are new.
-        found: list[tuple[Revision, bytes]] = []
-        for each in reversed(self._recent):
-            if each[0].revision <= since:
-                break
-            found.append(each)
-        return found[::-1]
-
-    @staticmethod
-    def _last(recent: list[tuple[Revision, bytes]], since: int) -> int:
-        return recent[-1][0].revision if recent else since
+            joined = self._joined.setdefault(since, joined)
+        return Held(joined[0], share), joined[1]
 
 
 class FeedStream:

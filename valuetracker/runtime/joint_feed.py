@@ -24,25 +24,31 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.records import FeedEvent, JointPage
+from valuetracker.runtime import event_memory
 from valuetracker.runtime import feed as one_feed
+from valuetracker.runtime.event_memory import Held
+from valuetracker.runtime.event_source import Events
 from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.extensions import Extensions
-from valuetracker.runtime.feed import BEGINNING, HEARTBEAT, OVERFLOW, Feed, FeedStream, wait_for
+from valuetracker.runtime.feed import (
+    BEGINNING,
+    HEARTBEAT,
+    OVERFLOW,
+    Feed,
+    FeedStream,
+    wait_for,
+)
 from valuetracker.store.feed_events import (
-    AT_ONCE_BYTES,
     Filter,
+    Found,
+    check_cursor,
     check_since,
     event_of_many,
     find_chat_number,
-    list_revisions,
     wanted_events,
 )
 
 T = TypeVar("T")
-
-# Events are sent in pieces of about this many bytes. A piece is a copy for one reader, because its
-# ids are those of that reader.
-PIECE_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -116,7 +122,7 @@ class JointFeed:
                 chat = await extension.read_result(find_chat_number, chat_id)
             each = Followed(id, cursor, replace(self._wanted, chat=chat))
             try:
-                await extension.read_result(list_revisions, cursor, 0)
+                await extension.read_result(check_cursor, cursor)
             except Compacted as error:
                 self._skip(each, extension.feed, error)
             self._attach(each, extension)
@@ -144,30 +150,29 @@ class JointFeed:
                 if each.following and each.feed and each.feed.is_far_behind(each.cursor):
                     yield OVERFLOW
                     return
-                events, last = await self._read(
-                    each, partial(Feed.next_events, since=each.cursor, wanted=each.wanted)
-                )
-                piece = bytearray()
-                for revision, event in events:
-                    each.cursor = revision
-                    piece += event_of_many(event, each.id, self._cursor.encode())
-                    if len(piece) > PIECE_BYTES:
-                        yield bytes(piece)
-                        piece.clear()
-                        sent_at = loop.time()
-                self._advance(each, last)
-                piece += self._reports()
-                if piece:
-                    yield bytes(piece)
+                held = await self._next_held(each)
+                if held:
+                    try:
+                        for piece in held.pieces():
+                            yield piece
+                            del piece
+                    finally:
+                        held.release()
+                    if held.is_lost:
+                        return
                     sent_at = loop.time()
             if not self._followed or self._extensions.ending:
                 return
             if self._is_behind:
                 continue
-            notices = b"".join(map(self._notices, self._followed))
-            if notices:
-                yield notices
-                sent_at = loop.time()
+            for each in self._followed:
+                while each.feed is not None and each.noticed < each.feed.notice_count:
+                    notices, each.noticed = each.feed.notices_after(
+                        each.noticed, each.wanted, each.id
+                    )
+                    if notices:
+                        yield notices
+                        sent_at = loop.time()
             if loop.time() - sent_at >= one_feed.HEARTBEAT_SECONDS * 0.9:
                 yield HEARTBEAT
                 sent_at = loop.time()
@@ -177,12 +182,25 @@ class JointFeed:
             # No feed wakes a reader of databases that cannot be opened.
             await wait_for(self._wakeup, one_feed.HEARTBEAT_SECONDS)
 
-    def _notices(self, each: Followed) -> bytes:
-        """Return the events without a revision that the reader has not been sent yet."""
-        if each.feed is None:
-            return b""
-        events, each.noticed = each.feed.notices_after(each.noticed, each.wanted, each.id)
-        return events
+    async def _next_held(self, each: Followed) -> Held:
+        """Return the next events of an extension for this reader, and what else it must be told."""
+        found = await self._read(
+            each, lambda feed: feed.events.next_events(each.cursor, each.wanted)
+        )
+        events, last, share = found or Events([], each.cursor)
+        try:
+            joined = bytearray()
+            for revision, event in events:
+                # Each reader has its own bytes, because an `id` is the cursor of one reader.
+                each.cursor = revision
+                joined += event_of_many(event, each.id, self._cursor.encode())
+            self._advance(each, last)
+            joined += self._reports()
+            return Held(bytes(joined), share)
+        except BaseException:
+            if share is not None:
+                share.release()
+            raise
 
     async def page(self, limit: int, wait: float) -> JointPage:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
@@ -208,25 +226,44 @@ class JointFeed:
         }
 
     async def _next_items(self, limit: int) -> list[FeedEvent]:
-        """Return the next events: first a fair share of each extension, then what is left."""
+        """Return the next events of a page."""
+        size = event_memory.PAGE_BYTES
+        while True:
+            share = await self._extensions.events.budget.take(size)
+            try:
+                items, needed = await self._collect(limit, size)
+            finally:
+                # From here on nothing waits until the answer is made.
+                share.release()
+            if items or not needed:
+                return items
+            size = needed
+
+    async def _collect(self, limit: int, most: int) -> tuple[list[FeedEvent], int]:
+        """
+        Return the next events: first a fair share of each extension, then what is left.
+
+        They take `most` bytes. If there are none, because the next one takes more: how many.
+        """
         items: list[FeedEvent] = []
-        size = 0
-        share = max(1, limit // max(1, len(self._followed)))
-        for most in (share, limit):
+        needed = 0
+        fair = max(1, limit // max(1, len(self._followed)))
+        for share in (fair, limit):
             for each in list(self._followed):
-                count = min(most, limit - len(items))
-                if not count or size > AT_ONCE_BYTES:
-                    return items
-                revisions, last = await self._read(
-                    each, partial(Feed.next_revisions, since=each.cursor, limit=count)
-                )
+                count = min(share, limit - len(items))
+                if not count or most <= 0:
+                    return items, 0
+                found, last = await self._read(
+                    each, partial(_next_revisions, each.cursor, count, most)
+                ) or (Found(), each.cursor)
                 self._advance(each, last)
-                size += sum(len(row.changes) for found in revisions for row in found.entries)
+                needed = max(needed, found.needed)
+                most -= sum(2 * revision.size for revision in found.revisions)
                 items += [
                     {"extensionId": each.id, **event}
-                    for event in wanted_events(revisions, each.wanted)
+                    for event in wanted_events(found.revisions, each.wanted)
                 ]
-        return items
+        return items, needed
 
     @property
     def _is_behind(self) -> bool:
@@ -251,10 +288,8 @@ class JointFeed:
 
     # One extension
 
-    async def _read(
-        self, each: Followed, read: Callable[[Feed], Awaitable[tuple[list[T], int]]]
-    ) -> tuple[list[T], int]:
-        """Read what comes next of an extension, and how far that reaches, if it can be read."""
+    async def _read(self, each: Followed, read: Callable[[Feed], Awaitable[T]]) -> T | None:
+        """Read what comes next of an extension; return None if it cannot be read."""
         feed = await self._find_feed(each)
         if feed is not None:
             try:
@@ -264,7 +299,7 @@ class JointFeed:
             except ValueTrackerError:
                 self._detach(each)
                 self._retry_later(each)
-        return [], each.cursor
+        return None
 
     async def _find_feed(self, each: Followed) -> Feed | None:
         """Return the feed of an extension; open its database again if it was closed."""
@@ -314,3 +349,7 @@ class JointFeed:
         self._detach(each)
         self._followed.remove(each)
         self._gone.append(each.id)
+
+
+async def _next_revisions(since: int, count: int, most: int, feed: Feed) -> tuple[Found, int]:
+    return await feed.events.next_revisions(since, count, most, most)

@@ -11,8 +11,8 @@ an extension is only found through its user.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
 from valuetracker.clock import Clock
@@ -97,6 +97,22 @@ class Users:
             extensions.calls += 1
         self._evict_idle()
         return extensions
+
+    async def handles(self) -> list[str]:
+        """Return the other users who have data."""
+        return await self._engine.users()
+
+    @asynccontextmanager
+    async def of(self, handle: str) -> AsyncIterator[Extensions]:
+        """Return the extensions of any user for a while."""
+        if handle == DEFAULT_USER:
+            yield self.default
+            return
+        extensions = await self.acquire(handle)
+        try:
+            yield extensions
+        finally:
+            self.release(extensions)
 
     def release(self, extensions: Extensions) -> None:
         extensions.calls -= 1

@@ -34,6 +34,8 @@ Done = TypeVar("Done")
 # Every operation reads a value as a whole and writes it as a whole: many small operations on one
 # large value add up.
 RESULT_BYTES = 16 * 1024 * 1024
+# A late operation goes through the changes of its key: many of them on one old key add up.
+MOST_VISITS = 200_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -135,6 +137,10 @@ class _Batch:
 
     async def run(self, item: tuple[BatchOperation, HolderRow | None]) -> dict[str, Any]:
         operation, holder = item
+        if self._tx.read_entries.visits > MOST_VISITS:
+            raise ValueTooLarge(
+                f"The late operations of a batch go through {MOST_VISITS} changes at the most."
+            )
         if holder is None:
             return {"removedCount": 0} if operation.op == "clear" else {"removed": False}
         place = await find_place(self._tx, holder, operation.anchor or self._tx.context.anchor)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from valuetracker.errors import Compacted, MessageNotFound, ValueTooLarge
-from valuetracker.records import RowCounts
+from valuetracker.records import CheckpointEvent, CheckpointSummary, RowCounts
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import (
@@ -30,6 +30,7 @@ from valuetracker.store.story.contents import (
 )
 from valuetracker.store.story.point import point_of
 from valuetracker.store.tx.changes import UpdateQuietly
+from valuetracker.store.tx.jobs import Notice
 from valuetracker.store.tx.ledger import Ledger
 from valuetracker.values import VALUE_BYTES
 
@@ -45,6 +46,19 @@ async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
                 await _fail(tx, row, f"Message {row.message_id} was no longer visible.")
             except (Compacted, ValueTooLarge) as refusal:
                 await _fail(tx, row, refusal.message)
+            tell_checkpoint(tx, chat, "update", row.summary())
+
+
+def tell_checkpoint(tx: Ledger, chat: ChatRow, op: str, checkpoint: CheckpointSummary) -> None:
+    """Tell the readers of the feed of a change of the checkpoints."""
+    event: CheckpointEvent = {
+        "at": tx.now,
+        "actor": tx.context.actor,
+        "chatId": chat.id,
+        "op": op,
+        "checkpoint": checkpoint,
+    }
+    tx.tell(Notice("checkpoint", chat.number, chat.id, event))
 
 
 async def _fail(tx: Ledger, row: CheckpointRow, why: str) -> None:

@@ -28,7 +28,7 @@ from valuetracker.records import (
     Success,
     Validation,
 )
-from valuetracker.store.checkpoint_making import make_checkpoint
+from valuetracker.store.checkpoint_making import make_checkpoint, tell_checkpoint
 from valuetracker.store.history import ChatTexts, chat_differences
 from valuetracker.store.log.state_at import find_moment
 from valuetracker.store.restore import restore_chat_to, restore_point
@@ -109,8 +109,10 @@ async def create_checkpoint(
         row.status = WAITING
         row.seal()
         await tx.execute_many(INSERT_CHECKPOINT, [row])
+        tell_checkpoint(tx, chat, "add", row.summary())
         return Answer(202, {"name": name, "status": WAITING})
     await make_checkpoint(tx, chat, row)
+    tell_checkpoint(tx, chat, "add", row.summary())
     return row.record()
 
 
@@ -156,7 +158,10 @@ async def get_checkpoint_state(tx: Snapshot, chat_id: str, name: str) -> Checkpo
 
 async def delete_checkpoint(tx: Ledger, chat_id: str, name: str) -> Success:
     chat = await find_writable_chat(tx, chat_id)
+    if chat is None:
+        raise CheckpointNotFound()
     row = await get_checkpoint_row(tx, chat, name)
+    tell_checkpoint(tx, chat, "remove", row.summary())
     await tx.execute(DELETE_CHECKPOINT, chat=row.chat, name=name)
     # No request can name it.
     row.name, row.status, row.state, row.digest = f"\x7f{row.number}", DELETED, "{}", ""

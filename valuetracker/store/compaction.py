@@ -5,9 +5,13 @@ The state at the cutoff and everything after it can be read as before. Older sta
 read any more, and changes that were dormant at the cutoff are dropped. A base stands where the
 last change that was folded into it stood.
 
-The changes of a key are not folded, but move to the table `taken`, so that replay finds them, in
-two cases: if a change that is kept stands before one of them, and if a message of one of them has
-been hidden or shown since the cutoff, because the state of then is not what they make now.
+The changes of a key are not folded, but move to the table `taken`, so that replay finds them, where
+the state of then and the changes since do not make what the key is now:
+
+- A change that is kept stands before one of them.
+- A restore that is kept names one of them: which of those count is decided by the story.
+- A message of one of them has been hidden or shown since the cutoff, or the key was recomputed.
+- Messages of the chat have been put into another order since the cutoff.
 """
 
 from __future__ import annotations
@@ -15,10 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import orjson
+
 from valuetracker.engine.statement import Statement
 from valuetracker.records import Compaction, moment
-from valuetracker.store.log.lists import chat_list, find_anchors, log_list, taken_list
-from valuetracker.store.log.order import Order, Source, order_of
+from valuetracker.store.log.lists import find_anchors, log_list, taken_list
+from valuetracker.store.log.order import Order, order_of
 from valuetracker.store.log.replay import Replay
 from valuetracker.store.log.state_at import find_moment, revision_of_time, state_until
 from valuetracker.store.rows.chat_rows import list_checkpoint_rows
@@ -34,6 +40,7 @@ from valuetracker.store.rows.entries import (
     EntryRow,
     KeyframeRow,
     LoggedChange,
+    Source,
     encode_change,
 )
 from valuetracker.store.rows.head import Head
@@ -76,7 +83,6 @@ class Folded:
         # Where the last change of each key stands: its position, and a place there.
         self.standing: dict[Key, tuple[int, int]] = {}
         self._orders: dict[int, Order] = {}
-        self.chats: set[int] = set()
         # The keys of the changes that a flip can reach, by place.
         self._at_places: dict[int, set[Key]] = {}
 
@@ -105,7 +111,6 @@ class Folded:
             place = order.place(source)
             key = (entry.subject, change.key)
             if place is not None and order.chain is not None:
-                self.chats.add(order.chain.chat)
                 self.standing[key] = max(
                     self.standing.get(key, (0, 0)), (order.position(source), place)
                 )
@@ -126,24 +131,56 @@ class Folded:
                 found |= dict.fromkeys(sorted(keys))
         return found
 
-    async def late_keys(self, until: int) -> dict[Key, None]:
-        """Return the keys with a change behind the cutoff that stands before one to be folded."""
+    async def reordered_keys(self, cutoff: int) -> dict[Key, None]:
+        """Return the keys of chats whose messages were put into another order since the cutoff."""
         found: dict[Key, None] = {}
-        for number in self.chats:
-            log = await chat_list(self._tx, await self._tx.get_chat(number))
-            async for chunk in log.oldest_first(self._tx, until + 1):
-                for entry in chunk:
-                    for index, change in enumerate(entry.logged):
-                        key = (entry.subject, change.key)
-                        if not change.key or key not in self.standing or change.op in DERIVED:
-                            continue
-                        order = await self.order(entry.subject)
-                        position = order.key(Source(entry, index, change))[0]
-                        if position < self.standing[key][0] and follows_order(
-                            order.space, change.key
-                        ):
-                            found[key] = None
+        for key in self.standing:
+            order = await self.order(key[0])
+            if key[1] and order.reordered > cutoff and follows_order(order.space, key[1]):
+                found[key] = None
         return found
+
+    async def kept_keys(self, until: int) -> dict[Key, None]:
+        """
+        Return the keys with a change behind the cutoff that needs those to be folded.
+
+        That is one that stands before one of them, a restore that names one, or a derived one:
+        the state at the cutoff is not what they make now.
+        """
+        found: dict[Key, None] = {}
+        async for chunk in (await log_list(self._tx)).oldest_first(self._tx, until + 1):
+            for entry in chunk:
+                for index, change in enumerate(entry.logged):
+                    needs = await self._is_late(Source(entry, index, change))
+                    asks = change.op == "reconcile" or _names_folded(change, until)
+                    if not needs and change.key and asks:
+                        needs = await self.folds(entry.subject)
+                    if needs:
+                        found[entry.subject, change.key] = None
+        return found
+
+    async def folds(self, subject: int) -> bool:
+        """Return True if entries of a subject are folded: all that it has taken is then, too."""
+        last = self.last.get(subject)
+        # The space of a chat that was purged before it became a branch is older than the branch.
+        return (
+            last is not None and last.revision > (await self._tx.get_holder(subject)).readable_from
+        )
+
+    async def _is_late(self, source: Source) -> bool:
+        change = source.change
+        key = (source.entry.subject, change.key)
+        if not change.key or change.op in DERIVED or key not in self.standing:
+            return False
+        order = await self.order(source.entry.subject)
+        before = order.key(source)[0] < self.standing[key][0]
+        return before and follows_order(order.space, change.key)
+
+
+def _names_folded(change: LoggedChange, until: int) -> bool:
+    if change.op != "restore":
+        return False
+    return any(number <= until for number, _, _ in orjson.loads(change.operand or "[]"))
 
 
 def _is_of_holder(change: LoggedChange) -> bool:
@@ -178,7 +215,9 @@ async def compact(tx: Ledger, keep: Keep) -> Compaction:
             await folded.add(entry)
     dropped = await _branches_to_drop(tx, folded)
     retained = Retained(tx, at.entry)
-    for number, key in await folded.late_keys(at.entry) | await folded.flipped_keys(cutoff):
+    needed_keys = await folded.kept_keys(at.entry)
+    needed_keys |= await folded.flipped_keys(cutoff) | await folded.reordered_keys(cutoff)
+    for number, key in needed_keys:
         await retained.add(number, key)
     bases, kept = await _bases(tx, folded, retained.newest)
     for subject in dropped:
@@ -201,11 +240,9 @@ async def _branches_to_drop(tx: Ledger, folded: Folded) -> list[int]:
     """Return the holders whose own beginning is folded: their taken entries are not needed."""
     found: list[int] = []
     for (subject,) in await tx.fetch_all(SELECT_SUBJECTS_OF_TAKEN):
-        holder = await tx.get_holder(subject)
-        last = folded.last.get(subject)
-        # The space of a chat that was purged before it became a branch is older than the branch.
-        if last is not None and last.revision > holder.readable_from:
+        if await folded.folds(subject):
             found.append(subject)
+            holder = await tx.get_holder(subject)
             async for chunk in (await taken_list(tx, holder)).oldest_first(tx):
                 await find_anchors(tx, chunk)
                 for entry in chunk:
@@ -225,25 +262,42 @@ class Retained:
         self.newest: dict[Key, int] = {}
 
     async def add(self, number: int, key: str) -> None:
-        """Retain the live changes of a key: as of some message, each of them may be the last."""
+        """
+        Retain the changes of a key: as of some message, each of them may be the last.
+
+        Dormant ones, too: a restore may name them, and they may be live at the next cutoff.
+        """
         holder = await self._tx.get_holder(number)
         row = await self._tx.find_value(holder, key)
         assert row is not None
-        sources: list[Source] = []
-        async for source in Replay(self._tx).walk(number, key, row.last_change):
-            if source.entry.entry <= self._until and source.entry.is_live:
-                sources.append(source)
+        replay = Replay(self._tx)
+        sources = [source async for source in replay.walk(number, key, row.last_change)]
         previous = 0
         for source in reversed(sources):
-            entry, change = source.entry, source.change
-            # A value that is left out stays out: only the operand is replayed.
-            encoded = encode_change(
-                entry.entry, key, change.op, previous, change.ordinal, change.held, change.operand
-            )
-            _, changes = self._found.setdefault((number, entry.entry), (entry, {}))
-            changes[source.index] = encoded
-            previous = entry.entry
+            if source.entry.entry <= self._until:
+                self._keep(number, source, previous)
+                previous = source.entry.entry
         self.newest[number, key] = previous
+        for restore in sources:
+            for named in await replay.list_named(restore):
+                if named is not None and named.entry.entry <= self._until:
+                    # In a branch, those that never count by themselves are named by restores alone.
+                    self._keep(number, named, 0)
+
+    def _keep(self, number: int, source: Source, previous: int) -> None:
+        entry, change = source.entry, source.change
+        _, changes = self._found.setdefault((number, entry.entry), (entry, {}))
+        if source.index not in changes:
+            # A value that is left out stays out: only the operand is replayed.
+            changes[source.index] = encode_change(
+                entry.entry,
+                change.key,
+                change.op,
+                previous,
+                change.ordinal,
+                change.held,
+                change.operand,
+            )
 
     def entries(self) -> list[EntryRow]:
         """Return what is retained, as entries of the table `taken`."""
@@ -268,13 +322,15 @@ async def _bases(
     """
     bases: list[EntryRow] = []
     kept = 0
+    needed: dict[int, dict[str, None]] = {}
+    for number, key in [*folded.standing, *retained]:
+        needed.setdefault(number, {})[key] = None
     for entry in folded.last.values():
         state = await state_until(tx, entry.subject, entry.entry)
-        changes = [
-            change
-            for key, change in state.items()
-            if change.after is not None or (entry.subject, key) in folded.standing
-        ]
+        changes = [change for change in state.values() if change.after is not None]
+        # A keyframe does not name absent keys, so the state may lack them.
+        absent = needed.get(entry.subject, {}).keys() - {change.key for change in changes}
+        changes += [LoggedChange(key, "base", 0, 0, None, None) for key in sorted(absent)]
         kept += sum(1 for change in changes if change.after is not None and change.op not in KEPT)
         changes.sort(key=lambda change: change.ordinal)
         bases.append(_base(entry, changes, folded, retained))

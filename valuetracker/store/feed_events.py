@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -26,8 +28,11 @@ from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import shown_key
 from valuetracker.store.tx.jobs import Notice
 
-# No more revisions are read at once when they have come to this many bytes.
-AT_ONCE_BYTES = 8 * 1024 * 1024
+# How many entries of the log are in memory before it is known how large they are.
+ENTRIES_AT_ONCE = 4
+# About how many bytes an entry takes beside its changes. Its changes are in memory twice, as one
+# text and decoded. What an event shows of them is twice more, as JSON and as the event.
+ENTRY_BYTES = 1_000
 
 
 @dataclass(slots=True)
@@ -36,6 +41,20 @@ class Revision:
 
     revision: int
     entries: list[EntryRow]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes while it is kept."""
+        return sum(ENTRY_BYTES + 2 * sys.getsizeof(entry.changes) for entry in self.entries)
+
+
+@dataclass(slots=True)
+class Found:
+    """Revisions of the log; none, if the next one takes more memory than the caller has for it."""
+
+    revisions: list[Revision] = field(default_factory=list)
+    # How many bytes are needed, if the caller has fewer.
+    needed: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,35 +101,69 @@ class Filter:
         return self.key is None or (record.key == self.key and entry.space in ("instance", "chat"))
 
 
-async def list_revisions(tx: Snapshot, since: int, count: int) -> list[Revision]:
-    """Return the revisions after `since`, at most so many; fewer if they are large."""
+async def check_cursor(tx: Snapshot, since: int) -> None:
+    """Refuse a revision after which no feed can begin."""
     check_since(tx.head.revision, since)
     check_not_compacted(tx.head, since)
-    log = await log_list(tx)
-    revisions: list[Revision] = []
+
+
+async def list_revisions(tx: Snapshot, since: int, count: int, enough: int, most: int) -> Found:
+    """
+    Return the revisions after `since`: at most `count`, and no more once they take `enough` bytes.
+
+    The caller has memory for `most` bytes.
+    """
+    await check_cursor(tx, since)
+    found = Found()
     size = 0
-    async for entries in log.oldest_first(tx, first_of(since + 1)):
+    async for entry in _entries_after(tx, since):
+        if not found.revisions or found.revisions[-1].revision != entry.revision:
+            # Only now is the revision before known to be whole.
+            if len(found.revisions) == count or size > enough or found.needed:
+                break
+            found.revisions.append(Revision(entry.revision, []))
+        size += _size_as_event(entry)
+        if size <= most:
+            await _resolve_shown(tx, entry)
+            found.revisions[-1].entries.append(entry)
+        elif len(found.revisions) > 1:
+            # Those before it are enough for now.
+            found.revisions.pop()
+            break
+        else:
+            found.needed = size
+            found.revisions[-1].entries.clear()
+    if found.needed:
+        found.revisions.clear()
+    return found
+
+
+async def _entries_after(tx: Snapshot, since: int) -> AsyncIterator[EntryRow]:
+    log = await log_list(tx)
+    async for entries in log.oldest_first(tx, first_of(since + 1), most=ENTRIES_AT_ONCE):
         await find_anchors(tx, entries)
         await resolve_names(tx, entries)
         for entry in entries:
-            if not revisions or revisions[-1].revision != entry.revision:
-                # Only now is the revision before known to be whole.
-                if len(revisions) == count or size > AT_ONCE_BYTES:
-                    return revisions
-                revisions.append(Revision(entry.revision, []))
-            revisions[-1].entries.append(entry)
-            size += len(entry.changes) + await _resolve_shown(tx, entry)
-    return revisions
+            yield entry
 
 
-async def _resolve_shown(tx: Snapshot, entry: EntryRow) -> int:
-    """Put the values into an entry that its event shows; return how long they are."""
-    length = 0
+def _size_as_event(entry: EntryRow) -> int:
+    """Return about how many bytes an entry takes while an event is made of it."""
+    shown = sum(_shown_length(change) for change in entry.logged)
+    return ENTRY_BYTES + 2 * sys.getsizeof(entry.changes) + 2 * shown
+
+
+def _shown_length(change: LoggedChange) -> int:
+    """Return how many characters an event shows of a change."""
+    length = change.size if change.is_left_out else len(change.held or change.operand or "")
+    return length if length <= LARGEST_SHOWN else 0
+
+
+async def _resolve_shown(tx: Snapshot, entry: EntryRow) -> None:
+    """Put the values into an entry that the log leaves out, and its event shows."""
     for index, change in enumerate(entry.logged):
         if change.is_left_out and change.size <= LARGEST_SHOWN:
             await resolve_value(tx, entry, index)
-            length += change.size
-    return length
 
 
 async def find_chat_number(tx: Snapshot, chat_id: str) -> int | None:
@@ -130,10 +183,6 @@ def by_revision(entries: list[EntryRow]) -> list[Revision]:
 def check_since(head: int, since: int) -> None:
     if since > head:
         raise RevisionUnknown(f"The latest revision is {head}.", current=head)
-
-
-def joined_events(revisions: list[Revision], wanted: Filter) -> bytes:
-    return b"".join(map(event_bytes, wanted_events(revisions, wanted)))
 
 
 def wanted_events(revisions: list[Revision], wanted: Filter) -> list[FeedEvent]:
@@ -221,7 +270,7 @@ def notice_bytes(notices: list[Notice], wanted: Filter, extension_id: str | None
     """Return the events of these notices; a reader of several extensions is told which it is."""
     of = {} if extension_id is None else {"extensionId": extension_id}
     return b"".join(
-        b"event: operation\ndata: %b\n\n" % orjson.dumps({**of, **notice.record})
+        b"event: %b\ndata: %b\n\n" % (notice.name.encode(), orjson.dumps({**of, **notice.record}))
         for notice in notices
         if wanted.wants_notice(notice)
     )

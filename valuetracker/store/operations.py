@@ -381,6 +381,7 @@ def _tell(tx: Ledger, chat: ChatRow, op: str, operation: Operation | None) -> No
         shown = {name: each for name, each in operation.items() if name not in left_out}
     tx.tell(
         Notice(
+            "operation",
             chat.number,
             chat.id,
             {

@@ -179,6 +179,21 @@ def test_a_hidden_message_moves_with_the_one_it_followed(values: Values) -> None
     assert values.data() == {"hp": 0}
 
 
+def test_many_late_operations_on_a_key_with_many_changes_are_refused(values: Values) -> None:
+    seen(values, "m1", "m2")
+    one = {"op": "increment", "key": "gold", "by": 1}
+    done(values.run(*[one] * 1000, message="m2"))
+
+    few = values.run(*[one] * 3, message="m1")
+    many = values.run(*[one] * 1000, message="m1")
+
+    assert few.json()["results"][-1] == {"value": 1003}
+    status, code, details = refused(many)
+    assert (status, code) == (413, "value_too_large")
+    assert 50 < details["index"] < 1000
+    assert values.data() == {"gold": 1003}
+
+
 def test_a_late_write_is_told_by_history_feed_and_batch(values: Values) -> None:
     client = values.client
     values.set("hp", 50)

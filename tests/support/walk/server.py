@@ -50,6 +50,7 @@ def serving(
         command = [
             *(sys.executable, "-m", "valuetracker", "serve", "--port", "0"),
             *("--data-dir", str(home / "db"), "--log-level", "error", "--http", http),
+            *("--backup-at", "off"),
             *("--st-root", str(sillytavern), "--st-base-url", upstream.url),
             *(("--database", database) if database else ()),
         ]

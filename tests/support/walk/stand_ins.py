@@ -16,6 +16,8 @@ TOKENS = {
     "session": "6f1e0c92b7a54d38",
     "claim": "c3a9417be05d2f86",
     "prompt": "0b7d52c8e1f94a63",
+    "job": "e27c90d41b5a6f38",
+    "backup": "2026-02-14T20-15-00-000Z-manual",
 }
 PATTERNS: list[tuple[str, str]] = [
     (TIME, "2026-02-14T20:15:00.000Z"),
@@ -24,9 +26,14 @@ PATTERNS: list[tuple[str, str]] = [
     (r'"claim":"[^"]*"', f'"claim":"{TOKENS["claim"]}"'),
     # A digest covers values, among which are times.
     (r'"digest":"[0-9a-f]{64}"', '"digest":"5b2d…"'),
+    (r'"sha256":"[0-9a-f]{64}"', '"sha256":"9d07…"'),
+    (r'"at":1[6-9]\d{11}\b', '"at":1771100100000'),
     # The ids that a branch gives to its instances.
     (r"~[0-9a-f]{8}", "~7c41d0a9"),
     (r'"bytes":\d+', '"bytes":118784'),
+    (r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z-manual", TOKENS["backup"]),
+    (r'"location":"(vt_\w+|[\w-]+\.db)"', '"location":"story-stats.db"'),
+    (r'"file":"default-user/([^".]*)\.[a-z]+"', r'"file":"default-user/\1.db"'),
     (r'"path":"[^"]*","registeredAt"', '"path":"/home/you/db/story-stats.db","registeredAt"'),
     (r'"engine":"[^"]*"', '"engine":"sqlite"'),
     (r'"engineVersion":"[^"]*"', '"engineVersion":"3.45.1"'),

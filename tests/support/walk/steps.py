@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import httpx
 from tests.support.walk.stand_ins import StandIns
 from valuetracker.api import ENDPOINTS
 from valuetracker.http.endpoint import Endpoint
+from valuetracker.settings import PREFIX
 
 # The values that the placeholders of a route have, unless a step gives others.
 FILLED_IN = {
@@ -32,7 +34,13 @@ FILLED_IN = {
     "lorebook": "Eldoria",
 }
 # Where an answer has a value that later steps send as "{name}".
-KEPT = {"session": "session", "claim": "claim", "prompt": "prompt.id"}
+KEPT = {
+    "session": "session",
+    "claim": "claim",
+    "prompt": "prompt.id",
+    "job": "job",
+    "backup": "0.name",
+}
 JSON = "application/json"
 
 
@@ -45,6 +53,8 @@ class Step:
     route: str
     body: Any = None
     status: int = 200
+    # A body that is no JSON document.
+    text: str = ""
     # One sentence that says what happens in the story.
     title: str = ""
     query: str = ""
@@ -54,6 +64,8 @@ class Step:
     keep: str = ""
     # A stream is read to the end of the event that has this text.
     until: str = ""
+    # The request is sent again until its answer no longer has this text.
+    until_without: str = ""
     # The answer comes only after later steps: the walk goes on meanwhile.
     background: bool = False
 
@@ -93,7 +105,7 @@ def take_walk(client: httpx.Client, steps: Sequence[Step], stand_ins: StandIns) 
         taken: list[tuple[Step, httpx.Request, Future[httpx.Response]]] = []
         for step in steps:
             request = request_of(client, step, kept)
-            answer = threads.submit(send, client, request, step.until)
+            answer = threads.submit(send, client, request, step)
             taken.append((step, request, answer))
             if not step.background:
                 answer.result()
@@ -109,19 +121,26 @@ def request_of(client: httpx.Client, step: Step, kept: dict[str, str]) -> httpx.
         headers["x-extension-id"] = FILLED_IN["extension"]
     if step.body is not None:
         headers["content-type"] = JSON
-    content = json.dumps(step.body, ensure_ascii=False) if step.body is not None else ""
+    content = json.dumps(step.body, ensure_ascii=False) if step.body is not None else step.text
     headers |= step.headers
+    target = step.target
     for name, value in kept.items():
+        target = target.replace(quote(f"{{{name}}}", ""), value)
         content = content.replace(f"{{{name}}}", value)
         headers = {each: text.replace(f"{{{name}}}", value) for each, text in headers.items()}
     return client.build_request(
-        step.method, step.target, headers=headers, content=content.encode() or None
+        step.method, target, headers=headers, content=content.encode() or None
     )
 
 
-def send(client: httpx.Client, request: httpx.Request, until: str) -> httpx.Response:
+def send(client: httpx.Client, request: httpx.Request, step: Step) -> httpx.Response:
+    until = step.until
     if not until:
-        return client.send(request)
+        answer = client.send(request)
+        while step.until_without and step.until_without in answer.text:
+            time.sleep(0.02)
+            answer = client.send(request)
+        return answer
     answer = client.send(request, stream=True)
     received = ""
     for text in answer.iter_text():
@@ -137,7 +156,7 @@ def send(client: httpx.Client, request: httpx.Request, until: str) -> httpx.Resp
 
 def value_in(document: Any, path: str) -> str:
     for name in path.split("."):
-        document = document[name]
+        document = document[int(name) if name.isdigit() else name]
     return str(document)
 
 
@@ -155,9 +174,9 @@ def exchange_of(
     body = stand_ins.apply(request.content.decode())
     return Exchange(
         step,
-        step.target,
+        stand_ins.apply(request.url.raw_path.decode().removeprefix(PREFIX)),
         {name: stand_ins.apply(request.headers[name]) for name in sent},
-        json.loads(body) if body else None,
+        (body if step.text else json.loads(body)) if body else None,
         response.status_code,
         [
             (name, stand_ins.apply(value))

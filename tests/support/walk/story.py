@@ -8,8 +8,13 @@ step that changes something moves the revisions of all steps after it, so add it
 
 from __future__ import annotations
 
+import hashlib
+import json
+from typing import Any
+
 from tests.support.walk.chat_story import CHATS
 from tests.support.walk.steps import Step
+from valuetracker import __version__
 
 DATA = "/instances/{instance}/data"
 ACROSS = "/cross-extension"
@@ -45,6 +50,7 @@ CHARACTERS = [
         {"id": "seraphina", "name": "Seraphina"},
         title="Seraphina appears.",
     ),
+    Step("GET", "/export", title="All that the extension has, with its history."),
     Step("POST", "/characters", {"id": "merlin"}),
     Step("POST", "/characters", [], status=400),
     Step(
@@ -358,6 +364,94 @@ ONE_KEY = [
     ),
 ]
 
+
+def compact(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def exported_file() -> str:
+    """Return the export of an extension that has one character and nothing else."""
+    first = {
+        "type": "valuetracker",
+        "format": 1,
+        "version": __version__,
+        "extension": "story-stats",
+        "revision": 1,
+        "oldest": 0,
+        "adopted": 0,
+        "number": 1,
+        "ordinal": 1,
+    }
+    at = "2026-02-14T20:15:00.000Z"
+    gareth = {
+        "type": "character",
+        "number": 1,
+        "ordinal": 1,
+        "id": "gareth",
+        "name": "Gareth",
+        "createdAt": at,
+        "updatedAt": at,
+        "revision": 1,
+        "lastEntry": 16_777_216,
+    }
+    content = "".join(compact(each) for each in (first, gareth))
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return content + compact({"type": "end", "count": 2, "sha256": digest})
+
+
+LINES = {"content-type": "application/x-ndjson"}
+TRANSFER = [
+    Step("GET", "/export"),
+    Step("GET", "/export", query="?chatId=nowhere", status=404),
+    Step(
+        "GET",
+        "/export",
+        query="?instanceId=seraphina-1&format=csv",
+        title="The values of one instance, for a spreadsheet.",
+    ),
+    Step("POST", "/import", text=exported_file(), headers=LINES, status=409),
+    Step("POST", "/import", text="hello", headers=LINES, status=400),
+    Step(
+        "POST",
+        "/import",
+        text=exported_file(),
+        headers=LINES,
+        query="?mode=merge&dryRun=true",
+        title="What would become of a file with one character?",
+    ),
+]
+
+SAFETY = [
+    Step("POST", "/verify", status=202, title="Is all of it sound?", keep="job"),
+    Step(
+        "GET",
+        "/jobs/{job}",
+        title="The verification has ended.",
+        fill={"job": "{job}"},
+        until_without='"running"',
+    ),
+    Step("GET", "/jobs/{job}", status=404, fill={"job": "nothing"}),
+    Step("POST", "/backup", status=202, title="All extensions are backed up.", keep="job"),
+    Step("GET", "/jobs/{job}", fill={"job": "{job}"}, until_without='"running"'),
+    Step("GET", "/backup", title="The backups, the newest first.", keep="backup"),
+    Step(
+        "POST",
+        "/backup/{backup}/verify",
+        status=202,
+        title="Is the backup still what it was?",
+        fill={"backup": "{backup}"},
+        keep="job",
+    ),
+    Step("GET", "/jobs/{job}", fill={"job": "{job}"}, until_without='"running"'),
+    Step(
+        "DELETE",
+        "/backup/{backup}",
+        title="The backup is not needed any more.",
+        fill={"backup": "{backup}"},
+    ),
+    Step("DELETE", "/backup/{backup}", status=404, fill={"backup": "nothing"}),
+]
+
 ENDING = [
     Step(
         "PUT",
@@ -417,5 +511,7 @@ WALK = [
     *CHATS,
     *SILLYTAVERN,
     *ONE_KEY,
+    *TRANSFER,
+    *SAFETY,
     *ENDING,
 ]

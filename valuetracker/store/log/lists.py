@@ -103,15 +103,17 @@ class IndexedList:
             until = chunk[-1].entry - 1
             count = _chunk_after(count, chunk)
 
-    async def oldest_first(self, tx: RowReader, scope: int, since: int, until: int) -> Chunks:
-        count = FIRST_CHUNK
+    async def oldest_first(
+        self, tx: RowReader, scope: int, since: int, until: int, most: int = CHUNK
+    ) -> Chunks:
+        count = min(most, FIRST_CHUNK)
         while since <= until:
             chunk = await self._read(tx, self._oldest_first, scope, since, until, count)
             if not chunk:
                 return
             yield chunk
             since = chunk[-1].entry + 1
-            count = _chunk_after(count, chunk)
+            count = min(most, _chunk_after(count, chunk))
 
     async def _read(
         self, tx: RowReader, statement: Statement, scope: int, since: int, until: int, count: int
@@ -137,8 +139,11 @@ class ScopedList:
     def newest_first(self, tx: RowReader, since: int = 0, until: int | None = None) -> Chunks:
         return self.kind.newest_first(tx, self.scope, *self._bounds(since, until))
 
-    def oldest_first(self, tx: RowReader, since: int = 0, until: int | None = None) -> Chunks:
-        return self.kind.oldest_first(tx, self.scope, *self._bounds(since, until))
+    def oldest_first(
+        self, tx: RowReader, since: int = 0, until: int | None = None, most: int = CHUNK
+    ) -> Chunks:
+        """Read the entries in their order, at most so many at once."""
+        return self.kind.oldest_first(tx, self.scope, *self._bounds(since, until), most)
 
     def _bounds(self, since: int, until: int | None) -> tuple[int, int]:
         return max(since, self.folded + 1), self.end if until is None else min(until, self.end)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from valuetracker.errors import NumberLeftRange, TypeConflict
+from valuetracker.integers import LARGEST_INTEGER, SMALLEST_INTEGER
 from valuetracker.store.log.json_patch import patch_value
-from valuetracker.values import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
 class Absent:

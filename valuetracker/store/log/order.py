@@ -11,20 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from valuetracker.store.rows.entries import BASES, IN_ORDER, EntryRow, LoggedChange
+from valuetracker.store.rows.entries import BASES, IN_ORDER, EntryRow, Source
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.places import Chain
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.spaces import follows_order
-
-
-@dataclass(slots=True, frozen=True)
-class Source:
-    """One source change of a key: its entry, and its position there."""
-
-    entry: EntryRow
-    index: int
-    change: LoggedChange
 
 
 @dataclass(slots=True)

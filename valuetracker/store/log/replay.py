@@ -26,12 +26,14 @@ from valuetracker.store.log.lists import (
     read_entries,
 )
 from valuetracker.store.log.operators import ABSENT, apply_operator
-from valuetracker.store.log.order import Order, Source
+from valuetracker.store.log.order import Order
 from valuetracker.store.rows.entries import (
     BASES,
     DERIVED,
     EntryRow,
     LoggedChange,
+    Source,
+    Walk,
 )
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.values import canonical
@@ -66,21 +68,42 @@ class Replay:
 
     async def walk(self, holder: int, key: str, last: int) -> AsyncIterator[Source]:
         """Yield the source changes of a key, newest first, from the entry of its last change."""
-        number = last
-        while number:
-            entry = await self.find_entry(holder, number, key)
-            if entry is None:
-                # Of folded changes only values are left, and the key had none.
+        read = self._tx.read_entries
+        known = read.walks.get((holder, key))
+        if known is not None and known.last == last:
+            walk = known
+        else:
+            walk = read.begin_walk(holder, key, last)
+        index = 0
+        while True:
+            while index < len(walk.sources):
+                read.visits += 1
+                yield walk.sources[index]
+                index += 1
+            if not walk.next:
                 return
-            number = 0
-            for index in entry.indexes(key):
-                change = entry.logged[index]
-                number = change.prev_of_key
-                if change.op not in DERIVED:
-                    yield Source(entry, index, change)
-                elif change.operand is not None:
-                    # Past all other derived changes, however often it has flipped.
-                    number = int(change.operand)
+            if known is not None and walk is not known and walk.next == known.last:
+                # From here on it has been read before.
+                walk.sources += known.sources
+                walk.next = known.next
+            else:
+                await self._read_on(holder, key, walk)
+
+    async def _read_on(self, holder: int, key: str, walk: Walk) -> None:
+        """Read the next entry of a walk."""
+        entry = await self.find_entry(holder, walk.next, key)
+        # Of folded changes only values are left, and the key had none.
+        number = 0
+        for index in entry.indexes(key) if entry is not None else ():
+            assert entry is not None
+            change = entry.logged[index]
+            number = change.prev_of_key
+            if change.op not in DERIVED:
+                walk.sources.append(Source(entry, index, change))
+            elif change.operand is not None:
+                # Past all other derived changes, however often it has flipped.
+                number = int(change.operand)
+        walk.next = number
 
     async def find_entry(self, holder: int, number: int, key: str) -> EntryRow | None:
         """Return an entry of a holder by its number; see `find_entry` of the lists."""
@@ -142,6 +165,13 @@ class Replay:
                 found.append(source)
         found.sort(key=order.key)
         return _from_last_base(found)
+
+    async def list_named(self, restore: Source) -> list[Source | None]:
+        """Return the changes that a restore names, None for one that was folded."""
+        if restore.change.op != "restore":
+            return []
+        names = orjson.loads(restore.change.operand or "[]")
+        return [await self.find_named(restore, number, index) for number, index, _ in names]
 
     async def find_named(self, restore: Source, number: int, index: int) -> Source | None:
         """Return a change that a restore names; None if it was folded."""

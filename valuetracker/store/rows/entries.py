@@ -16,7 +16,7 @@ before. `resolve_value` in `log/replay.py` puts it in.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -27,8 +27,9 @@ from valuetracker.store.rows.numbers import POSITION_MASK, REVISION_BITS, revisi
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.row import Row, insert, names, select, update
 
-# How many entries a transaction keeps.
+# How many entries a transaction keeps, and of how many keys the source changes.
 KEPT_ENTRIES = 50_000
+KEPT_WALKS = 1_000
 BETWEEN_FIELDS = "\x1f"
 BETWEEN_CHANGES = "\x1e"
 # The actor of most writes, which the log leaves out.
@@ -336,15 +337,46 @@ SELECT_KEYFRAME = select(
 INSERT_KEYFRAME = insert(KeyframeRow)
 
 
+@dataclass(slots=True, frozen=True)
+class Source:
+    """One source change of a key: its entry, and its position there."""
+
+    entry: EntryRow
+    index: int
+    change: LoggedChange
+
+
+@dataclass(slots=True)
+class Walk:
+    """The source changes of a key as far as they have been read, newest first."""
+
+    # The entry it began with, and the one to go on with; 0 if there is none.
+    last: int
+    next: int
+    sources: list[Source] = field(default_factory=list)
+
+
 class ReadEntries:
     """The entries that one transaction has read; the past does not change, so they are kept."""
 
     def __init__(self) -> None:
         # By subject and number; None where there is none, because it was folded.
         self.entries: dict[tuple[int, int], EntryRow | None] = {}
+        # By subject and key.
+        self.walks: dict[tuple[int, str], Walk] = {}
+        # How many source changes have been looked at, each as often as it was.
+        self.visits = 0
+
+    def begin_walk(self, subject: int, key: str, last: int) -> Walk:
+        """Keep a new walk; if they become too many, forget the others."""
+        if len(self.walks) >= KEPT_WALKS:
+            self.walks.clear()
+        walk = self.walks[subject, key] = Walk(last, last)
+        return walk
 
     def add(self, subject: int, number: int, entry: EntryRow | None) -> None:
         """Keep an entry; if they become too many, forget the others."""
         if len(self.entries) >= KEPT_ENTRIES:
             self.entries.clear()
+            self.walks.clear()
         self.entries[subject, number] = entry

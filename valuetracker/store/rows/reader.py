@@ -8,7 +8,7 @@ database, and are verified when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import orjson
@@ -76,6 +76,14 @@ class RowReader:
     async def fetch_all(self, statement: Statement, **parameters: Any) -> list[Row]:
         await self.settle()
         return await self._transaction.fetch_all(statement, **parameters)
+
+    async def fetch_chunks(
+        self, statement: Statement, **parameters: Any
+    ) -> AsyncIterator[list[Row]]:
+        """Yield rows some at a time, because there may be more than fit in memory."""
+        await self.settle()
+        async for chunk in self._transaction.fetch_chunks(statement, **parameters):
+            yield chunk
 
     async def fetch_one(self, statement: Statement, **parameters: Any) -> Row | None:
         await self.settle()

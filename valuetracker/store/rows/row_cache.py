@@ -194,7 +194,7 @@ class RowCache:
         )
         for statement, rows in steps:
             if rows:
-                await transaction.execute_many(statement, rows)
+                await transaction.write_many(statement, rows)
         self.restructured.clear()
         self.members, self.aliases, self.adopted = {}, [], []
         self.flips.clear()

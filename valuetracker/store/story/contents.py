@@ -17,7 +17,6 @@ import orjson
 
 from valuetracker.errors import MessageNotFound
 from valuetracker.records import FullInstance, RowCounts
-from valuetracker.store.log.order import Source
 from valuetracker.store.log.replay import Replay
 from valuetracker.store.log.state_at import (
     AsOf,
@@ -33,7 +32,7 @@ from valuetracker.store.log.state_at import (
 )
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.checkpoints import CheckpointRow
-from valuetracker.store.rows.entries import LoggedChange
+from valuetracker.store.rows.entries import LoggedChange, Source
 from valuetracker.store.rows.holders import (
     SELECT_VALUES_OF_CHAT,
     HolderRow,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from valuetracker.store.log.order import Order, Source
+from valuetracker.store.log.order import Order
 from valuetracker.store.log.replay import Replay
-from valuetracker.store.rows.entries import BASES, EntryRow
+from valuetracker.store.rows.entries import BASES, EntryRow, Source
 from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.numbers import Moment
 from valuetracker.store.rows.reader import RowReader

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from valuetracker.errors import Compacted, MessageNotFound
-from valuetracker.store.log.order import Order, Source
+from valuetracker.store.log.order import Order
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import EntryRow
+from valuetracker.store.rows.entries import EntryRow, Source
 from valuetracker.store.rows.places import SELECT_FLIPS, Chain, FlipRow, PlaceRow
 from valuetracker.store.rows.reader import RowReader
 

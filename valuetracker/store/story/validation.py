@@ -127,5 +127,11 @@ def _differences(expect: dict[str, Any], actual: dict[str, Any]) -> list[str]:
             # Nobody had counted.
             continue
         if expect[name] != value:
-            warnings.append(f"{name} was expected to be {expect[name]} and is {value}.")
+            expected, found = _as_text(expect[name]), _as_text(value)
+            warnings.append(f"{name} was expected to be {expected} and is {found}.")
     return warnings
+
+
+def _as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

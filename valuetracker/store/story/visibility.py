@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import orjson
 
 from valuetracker.store.log.lists import find_anchors
-from valuetracker.store.log.order import Order, Source, order_of
+from valuetracker.store.log.order import Order, order_of
 from valuetracker.store.log.replay import Conflict, Replay
 from valuetracker.store.rows.chats import ChatRow
-from valuetracker.store.rows.entries import TAKEN, EntryRow, select_entries
+from valuetracker.store.rows.entries import TAKEN, EntryRow, Source, select_entries
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
@@ -106,11 +106,13 @@ async def preview_flips(tx: RowReader, chat: ChatRow, moves: Moves) -> Flips:
     for entry in await _entries_at(tx, [place for place in places if place.first_written]):
         if entry.left_at:
             continue
+        # A `state` here stands for a change that was folded.
+        changes = [change for change in entry.logged if change.op != "state"]
         if _counts(entry):
-            flips.revived += len(entry.logged)
+            flips.revived += len(changes)
         else:
-            flips.dormant += len(entry.logged)
-        for change in entry.logged:
+            flips.dormant += len(changes)
+        for change in changes:
             affected[entry.subject, change.key] = None
     moved = await _keys_behind(tx, chat, moves.reordered)
     replay = Replay(tx)

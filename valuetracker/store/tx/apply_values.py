@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from zlib import crc32
 
 from valuetracker.store.log.order import Order, order_of
 from valuetracker.store.log.replay import Conflict, Replay, fold, is_live
@@ -25,6 +26,7 @@ from valuetracker.store.rows.holders import (
     content_sum,
     history_sum,
 )
+from valuetracker.store.rows.numbers import REVISION_BITS
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.spaces import follows_order
@@ -110,17 +112,18 @@ class ApplyValues:
                     weight -= len(old.value)
                     digest ^= old.content
                     ordinal = old.ordinal
-                    if adopted and old.revision == adopted:
+                    if adopted and old.entry >> REVISION_BITS == adopted:
                         # The log does not have this value.
                         cache.adopted.append(adopted_row(old))
             if not ordinal:
                 created += 1
                 ordinal = head.next_ordinal()
-            content = content_sum(number, key, value)
+            # The same as `content_sum` and `history_sum`, written out.
+            content = crc32(f"{number}\0{key}\0{value}".encode())
             digest ^= content
             weight += len(value)
             # It always counts, and covers the changes before it: no flip reaches one of them.
-            checksum = content ^ history_sum(ordinal, entry, 0, 0, furthest)
+            checksum = content ^ crc32(f"{ordinal}.{entry}.0.0.{furthest}".encode())
             row = DataRow(number, key, value, ordinal, entry, 0, 0, furthest, checksum, content)
             rows[key] = changed[key] = row
             encoded.append(encode_change(entry, key, "set", previous, ordinal, value))

@@ -15,7 +15,7 @@ import orjson
 
 from valuetracker.names import ID_LENGTH
 from valuetracker.store.log.lists import find_anchors, subject_list, taken_list
-from valuetracker.store.log.order import Source, order_of
+from valuetracker.store.log.order import order_of
 from valuetracker.store.log.replay import Replay, is_live
 from valuetracker.store.rows.chats import ChatRow
 from valuetracker.store.rows.entries import (
@@ -24,6 +24,7 @@ from valuetracker.store.rows.entries import (
     INSERT_TAKEN,
     EntryRow,
     LoggedChange,
+    Source,
     encode_change,
 )
 from valuetracker.store.rows.holders import HolderRow

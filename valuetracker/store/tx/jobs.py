@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from valuetracker.records import OperationEvent
+from valuetracker.records import CheckpointEvent, OperationEvent
 from valuetracker.store.rows.entries import EntryRow
 from valuetracker.store.rows.row_cache import HolderId
 from valuetracker.store.rows.spaces import Address
@@ -69,11 +69,12 @@ class NothingChanged(Exception):
 
 @dataclass(slots=True)
 class Notice:
-    """A change of an operation, for readers of the feed: it takes no revision."""
+    """A change of an operation or a checkpoint, for readers of the feed: it takes no revision."""
 
+    name: str
     chat: int
     chat_id: str
-    record: OperationEvent
+    record: OperationEvent | CheckpointEvent
 
 
 @dataclass(slots=True)

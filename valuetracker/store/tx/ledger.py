@@ -171,9 +171,9 @@ class Ledger(RowReader):
         await self.cache.write(self._transaction)
         entries, keyframes = self._applier.log.take()
         if entries:
-            await self._transaction.execute_many(INSERT_ENTRY, entries)
+            await self._transaction.write_many(INSERT_ENTRY, entries)
         if keyframes:
-            await self._transaction.execute_many(INSERT_KEYFRAME, keyframes)
+            await self._transaction.write_many(INSERT_KEYFRAME, keyframes)
         self._commit.entries += entries
         self._has_pending = False
 
@@ -357,6 +357,14 @@ class Ledger(RowReader):
         self.cache.forget()
         self._begun = False
         self.invalidate_everything()
+
+    async def forget_written(self) -> None:
+        """Write what is pending, and keep nothing of it in memory: the feed finds it in the log."""
+        await self.reload_rows()
+        self._commit.entries.clear()
+        self._commit.holders.clear()
+        # To load the head forgets all rows, so it is the first one that is read again.
+        await self.load_head()
 
 
 def ledgers(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from valuetracker.store.log.order import Order, Source, order_of
+from valuetracker.store.log.order import Order, order_of
 from valuetracker.store.log.replay import Replay
+from valuetracker.store.rows.entries import Source
 from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.spaces import follows_order

@@ -1,0 +1,67 @@
+"""Routes of work that takes a while: verifying, and asking how far it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valuetracker.errors import ExtensionNotRegistered, InvalidId, JobNotFound
+from valuetracker.http.call import Call
+from valuetracker.http.endpoint import Endpoint
+from valuetracker.records import Begun, JobRecord
+from valuetracker.runtime.jobs import Job
+
+
+def begin(call: Call, kind: str, work: Any, about: str) -> Begun:
+    """Begin a job that the caller may ask for."""
+    return {"job": call.service.jobs.start(kind, call.caller.scope, work, about).id}
+
+
+async def verify(call: Call) -> Begun:
+    """
+    Verify an extension completely, while it is in use.
+
+    Pages and indexes, the checksum of every row, every pointer from one row to another, the log of
+    every character, chat and instance against its values, and every checkpoint. Nothing is changed.
+    The result of the job has `sound`, and `findings`: what is wrong, and where.
+    """
+    extensions, extension_id = call.extensions, call.extension_id
+    if extensions.registry.find_registered(extension_id) is None:
+        raise ExtensionNotRegistered(extension_id)
+
+    async def work(job: Job) -> Any:
+        return await extensions.verify(extension_id, job.report)
+
+    return begin(call, "verify", work, f"{call.caller.user}/{extension_id}")
+
+
+async def get_job(call: Call) -> JobRecord:
+    """
+    Read how far a job is, and what came of it.
+
+    `status` is `running`, `done` (then `result` says what came of it) or `failed` (then `error`
+    is the body of the refusal). A job can be asked for by the token that began it, and by admins.
+    Jobs are forgotten when the server stops.
+    """
+    caller = call.caller
+    return call.service.jobs.find(call.path["job"], caller.scope, caller.admin).record()
+
+
+ENDPOINTS = [
+    Endpoint(
+        ("POST",),
+        "/verify",
+        verify,
+        returns=Begun,
+        status=202,
+        conditional=False,
+    ),
+    Endpoint(
+        ("GET",),
+        "/jobs/{job}",
+        get_job,
+        returns=JobRecord,
+        raises=(InvalidId, JobNotFound),
+        extension="none",
+        access="public",
+    ),
+]
