@@ -2,7 +2,7 @@
  * The handle of an open chat, for extension authors. It is valid until the chat changes.
  */
 
-import { ValueTrackerError } from './errors.js';
+import { StaleChatError, ValueTrackerError } from './errors.js';
 import { Branches, Checkpoints } from './routes/checkpoints.js';
 import { Operations, Processed, Series } from './routes/records.js';
 import { newId, plainJson } from './state/json.js';
@@ -55,6 +55,7 @@ export class Chat {
                 if (!session.owner.page) throw new ValueTrackerError('There are no messages: the tracker has no page.', { code: 'no_page' });
                 return session.owner.page.getContext();
             },
+            kept: () => session.owner.page?.kept() ?? {},
         });
         /** Queued and running operations. */
         this.operations = new Operations(session);
@@ -84,7 +85,7 @@ export class Chat {
         return this.#own.state;
     }
 
-    /** Resolves when all writes so far are saved. @returns {Promise<{revision: number, away: boolean}>} */
+    /** Resolves when all writes so far are saved. `live` is false if one of them was to a hidden message or swipe. @returns {Promise<{revision: number, away: boolean, live: boolean}>} */
     get saved() {
         return this.#session.saver.saved;
     }
@@ -133,7 +134,7 @@ export class Chat {
      *
      * @param {(state: any, chat: Chat) => any} fn
      * @param {WriteOptions} [options]
-     * @returns {Promise<{revision: number, results: any[]}>}
+     * @returns {Promise<{revision: number, live: boolean, results: any[]}>}
      */
     batch(fn, options) {
         return this.#session.saver.batch((state) => fn(state, this), options);
@@ -143,7 +144,7 @@ export class Chat {
      * Save a player's edit: it has no anchor, so no swipe undoes it.
      *
      * @param {(state: any, chat: Chat) => any} fn
-     * @returns {Promise<{revision: number, results: any[]}>}
+     * @returns {Promise<{revision: number, live: boolean, results: any[]}>}
      */
     edit(fn) {
         return this.batch(fn, { actor: 'user', anchor: null });
@@ -415,6 +416,15 @@ export class Chat {
     /** @type {Inserts['hasMarker']} */
     hasMarker(index, id) {
         return this.#inserts.hasMarker(index, id);
+    }
+
+    /** For the library itself: called when a message was received or changed. @param {number} index */
+    async reconcileInserts(index) {
+        if (!this.#session.isCurrent()) return;
+        await this.#inserts.reconcileLater(index).catch((error) => {
+            // Another chat was opened in the meantime.
+            if (!(error instanceof StaleChatError)) console.warn('[ValueTracker]', error);
+        });
     }
 
     /** @type {Inserts['reconcileMessage']} */

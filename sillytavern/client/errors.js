@@ -50,7 +50,7 @@ export class StaleStateError extends ValueTrackerError {
 export class ServerAwayError extends ValueTrackerError {
     /**
      * @param {string} reason
-     * @param {{status?: number, cause?: unknown}} [about]
+     * @param {{status?: number, hint?: string|null, details?: Record<string, any>, cause?: unknown}} [about]
      */
     constructor(reason, about = {}) {
         super(`Value Tracker cannot be reached: ${reason}`, {

@@ -12,12 +12,16 @@ import { ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, V
 import { parseExact } from './state/exact.js';
 import { newId } from './state/json.js';
 import { Feed, notifyTabs } from './sync/feed.js';
+import { Files } from './sync/files.js';
 import { Following } from './sync/following.js';
+import { Listeners } from './sync/listeners.js';
+import { Probing } from './sync/probing.js';
 import { resend } from './sync/resend.js';
 import { Session } from './sync/session.js';
 import { Transport, path } from './sync/transport.js';
 import { Events } from './tavern/events.js';
 import { Page } from './tavern/page.js';
+import { Received } from './tavern/received.js';
 
 export { Chat, ChatNotLoadedError, ServerAwayError, StaleChatError, StaleStateError, ValueTrackerError };
 export { Instance } from './state/values.js';
@@ -36,34 +40,34 @@ export { exactText, isKept, parseExact, sum } from './state/exact.js';
  * @property {Record<string, any>} [defaults] values for missing keys of a chat
  * @property {boolean} [exactIntegers] read integers beyond 2^53 as BigInt instead of rounding them
  * @property {number} [insertionDelayMs]
+ * @property {[number, number]} [saveMs] how long writes wait for more writes: after the last one, and at most
  * @property {number[]} [retryMs] pauses between attempts of one request
  * @property {[number, number]} [probeMs] first and longest pause between probes of a server that is away
  */
-/** @typedef {'chat'|'change'|'saved'|'reconciled'|'conflict'|'status'|'moved'|'stale'|'error'} EventName */
+/** @typedef {import('./sync/listeners.js').EventName} EventName */
 
 export class ValueTracker {
     #transport;
     #page;
     #options;
-    /** @type {Map<string, Set<(argument: any) => any>>} */
-    #handlers = new Map();
+    #listeners = new Listeners();
     /** @type {Set<(chat: Chat|null) => any>} */
     #chatHandlers = new Set();
+    /** @type {Received|null} */
+    #received;
     #defaults;
+    /** @type {Files|null} */ #files = null;
     /** @type {Session|null} */
     #session = null;
     /** @type {Chat|null} */
     #chat = null;
-    /** @type {Feed|null} */
-    #feed = null;
+    /** @type {Feed|null} */ #feed = null;
     /** @type {Set<Following>} */
     #following = new Set();
-    /** @type {Events|null} */
-    #events = null;
+    /** @type {Events|null} */ #events = null;
     /** @type {'online'|'away'|'closed'} */
     #status = 'online';
-    /** @type {ReturnType<typeof setTimeout>|null} */
-    #probing = null;
+    #probing;
     /** @type {import('./sync/session.js').Unanswered[]} */
     #toResend = [];
     #loads = 0;
@@ -72,6 +76,7 @@ export class ValueTracker {
     /** @type {() => void} */
     #onHide = () => {
         this.#session?.saver.flush(true).catch(() => {});
+        void this.#session?.saver.file();
     };
 
     /**
@@ -91,12 +96,17 @@ export class ValueTracker {
     constructor({
         extensionId, url = '/api/plugins/valuetracker', headers = {},
         getContext = /** @type {any} */ (globalThis).SillyTavern?.getContext ?? null,
-        feed = true, follow = true, defaults = {}, exactIntegers = false, insertionDelayMs = 100, retryMs = [250, 1000], probeMs = [2000, 30000],
+        feed = true, follow = true, defaults = {}, exactIntegers = false, insertionDelayMs = 100, saveMs = [250, 1000], retryMs = [250, 1000], probeMs = [2000, 30000],
     }) {
         if (typeof extensionId !== 'string' || !extensionId) throw new TypeError('An extensionId is required.');
-        this.#options = { feed, insertionDelayMs, probeMs, plain: Object.keys(headers).length === 0 };
+        this.#options = { feed, insertionDelayMs, plain: Object.keys(headers).length === 0 };
         this.#defaults = { ...defaults };
+        this.#probing = new Probing(async () => {
+            if (this.#status === 'away' && await this.#transport.probe()) await this.#serverBack();
+            return this.#status !== 'away';
+        }, probeMs);
         this.#page = getContext ? new Page(getContext) : null;
+        this.#received = this.#page && new Received(this.#page, () => (this.#chat ? this.#session : null));
         this.#transport = new Transport({
             url, extensionId, retryMs, parse: exactIntegers ? parseExact : JSON.parse,
             headers: () => ({ ...this.#page?.getContext().getRequestHeaders?.(), ...headers }),
@@ -106,11 +116,12 @@ export class ValueTracker {
             page: this.#page,
             follow,
             client: newId(),
+            saveMs,
             emit: (name, argument) => this.#emit(name, argument),
             onServerLost: (error) => this.#serverLost(error),
             resendLater: (request) => this.#toResend.push(request),
-            notifyTabs: (revision) => {
-                if (this.#session) notifyTabs({ extensionId, chatId: this.#session.id, revision });
+            notifyTabs: (what) => {
+                if (this.#session) notifyTabs({ extensionId, chatId: this.#session.id, ...what });
             },
         };
     }
@@ -123,7 +134,13 @@ export class ValueTracker {
             this.#serverLost(error);
         }
         if (!this.#page) return;
-        this.#events = new Events({ page: this.#page, load: () => this.#load(), session: () => this.#session });
+        const files = this.#files = new Files(this.#transport, this.#page);
+        this.#events = new Events({
+            page: this.#page, load: () => this.#load(), session: () => this.#session,
+            received: (index, type) => this.#received?.note(index, type),
+            changed: (index) => void this.#chat?.reconcileInserts(index),
+            deleted: (file) => files.handleDeleted(file),
+        });
         globalThis.addEventListener?.('pagehide', this.#onHide);
         if (this.#page.current()) await this.#load();
     }
@@ -182,12 +199,30 @@ export class ValueTracker {
     }
 
     /**
+     * Call a handler with the index and the type of each message that is received, once its chat is loaded and the
+     * `onChat` handlers were called. Its writes belong to that message.
+     *
+     * @param {import('./tavern/received.js').MessageHandler} handler
+     * @returns {() => void} removes the handler
+     */
+    onMessage(handler) {
+        this.#received?.handlers.add(handler);
+        return () => this.#received?.handlers.delete(handler);
+    }
+
+    /**
      * @param {(state: any, chat: Chat) => any} fn
      * @param {WriteOptions} [options]
-     * @returns {Promise<{revision: number, results: any[]}>}
+     * @returns {Promise<{revision: number, live: boolean, results: any[]}>}
      */
     batch(fn, options) {
         return this.chat.batch(fn, options);
+    }
+
+    /** Send all waiting writes now. While the server is away, save the chat with them. */
+    async flush() {
+        await this.#session?.saver.flush();
+        await this.#session?.saver.file();
     }
 
     /**
@@ -234,11 +269,15 @@ export class ValueTracker {
         this.#session = session;
         this.#chat = null;
         this.#feed?.stop();
-        await session.load();
+        await session.load().catch((error) => {
+            this.#emit('error', error);
+            throw error;
+        });
         if (load !== this.#loads) return;
         if (session.stale || !session.isCurrent()) return;
         this.#chat = new Chat(session, this.#options);
         this.#listen(session);
+        this.#files?.noteOpen(session.id);
         await this.#announce(this.#chat);
     }
 
@@ -246,6 +285,7 @@ export class ValueTracker {
     async #announce(chat) {
         this.#emit('chat', chat);
         await Promise.all([...this.#chatHandlers].map((handler) => this.#handle(handler, chat)));
+        this.#received?.handleEarly();
     }
 
     /**
@@ -274,6 +314,7 @@ export class ValueTracker {
             query: () => ({ extensionId, chatId, since: session.mirror.knownRevision }),
             concerns: (write) => write.extensionId === extensionId && write.chatId === chatId,
             onEvent: (event) => session.run(() => session.mirror.applyFeedEvent(event)),
+            onTold: (name) => session.stale || this.#emit(`${name}s`, undefined),
             onGap: () => session.run(() => session.mirror.readAgain('remote', true)),
             onFailure: () => this.#probe(),
         });
@@ -289,17 +330,12 @@ export class ValueTracker {
         if (this.#session) this.#session.away = true;
         this.#feed?.stop();
         this.#emit('status', 'away');
-        this.#probeAfter(this.#options.probeMs[0]);
+        this.#probing.start();
     }
 
-    /** @param {number} pause */
-    #probeAfter(pause) {
-        this.#probing = setTimeout(async () => {
-            if (this.#status !== 'away') return;
-            if (await this.#transport.probe()) await this.#serverBack();
-            if (this.#status === 'away') this.#probeAfter(Math.min(pause * 2, this.#options.probeMs[1]));
-        }, pause);
-        /** @type {any} */ (this.#probing).unref?.();
+    /** Ask a server that is away now if it is back. */
+    async retry() {
+        if (this.#status === 'away') await this.#probing.now();
     }
 
     async #probe() {
@@ -324,6 +360,7 @@ export class ValueTracker {
         if (this.#status !== 'away' || this.#session?.away) return;
         this.#status = 'online';
         this.#emit('status', 'online');
+        void this.#files?.archive();
         if (session && this.#chat) this.#listen(session);
     }
 
@@ -383,9 +420,7 @@ export class ValueTracker {
      * @returns {() => void} removes the handler
      */
     on(name, handler) {
-        const handlers = this.#handlers.get(name) ?? new Set();
-        this.#handlers.set(name, handlers.add(handler));
-        return () => handlers.delete(handler);
+        return this.#listeners.on(name, handler);
     }
 
     /**
@@ -393,20 +428,7 @@ export class ValueTracker {
      * @param {any} argument
      */
     #emit(name, argument) {
-        const handlers = this.#handlers.get(name);
-        if (!handlers?.size) {
-            if (name === 'error') console.error('[ValueTracker]', argument);
-            if (name === 'conflict') console.warn(`[ValueTracker] Conflict at ${argument.key}: ${argument.kept} is kept.`, argument);
-            if (name === 'stale' && argument) console.warn('[ValueTracker] Another tab is ahead in this chat; reload the page here.');
-            return;
-        }
-        for (const handler of [...handlers]) {
-            try {
-                handler(argument);
-            } catch (error) {
-                console.error('[ValueTracker] A handler failed.', error);
-            }
-        }
+        this.#listeners.emit(name, argument);
     }
 
     /** Save all writes and stop listening. */
@@ -417,7 +439,7 @@ export class ValueTracker {
         this.#feed?.stop();
         for (const following of this.#following) following.stop();
         globalThis.removeEventListener?.('pagehide', this.#onHide);
-        if (this.#probing !== null) clearTimeout(this.#probing);
+        this.#probing.stop();
         await session?.retire();
         this.#session = null;
         this.#chat = null;

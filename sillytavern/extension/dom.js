@@ -80,12 +80,15 @@ export function setChildren(parent, children) {
 }
 
 /**
- * Format a time: the time of day for today, else the date.
+ * Format a time in SillyTavern's language: the time of day for today, else the date.
  *
  * @param {string} time
+ * @param {boolean} [whole] the date and the time of day
  */
-export function moment(time) {
+export function moment(time, whole = false) {
     const at = new Date(time);
+    const language = SillyTavern.getContext().getCurrentLocale?.();
+    if (whole) return at.toLocaleString(language, { dateStyle: 'medium', timeStyle: 'short' });
     const today = at.toDateString() === new Date().toDateString();
-    return today ? at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : at.toLocaleDateString();
+    return today ? at.toLocaleTimeString(language, { hour: '2-digit', minute: '2-digit' }) : at.toLocaleDateString(language);
 }

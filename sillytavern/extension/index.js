@@ -5,6 +5,7 @@
  */
 
 import { make } from './dom.js';
+import { showBadges } from './panel/badges.js';
 import { Panel } from './panel/panel.js';
 import { showSettings } from './panel/settingsview.js';
 import { isOpen, setOpen } from './settings.js';
@@ -16,6 +17,8 @@ import { followRenames } from './tavern/renames.js';
 import { startSessions } from './tavern/sessions.js';
 import { startTool } from './tavern/tool.js';
 import { LastStep } from './values/laststep.js';
+import { loadPersonas } from './values/people.js';
+import { followBranches } from './values/savepoints.js';
 import { Tracker } from './values/tracker.js';
 
 /** SillyTavern's name of this folder, which depends on where it was installed. */
@@ -39,15 +42,17 @@ function addToMenu() {
 async function start() {
     // Created before the connection, so that its listeners are called before the client's.
     const lastStep = new LastStep(tracker);
-    const [panel, settingsPart] = await Promise.all([template('panel'), template('settings')]);
+    const [panel, settingsPart] = await Promise.all([template('panel'), template('settings'), loadPersonas()]);
     document.body.append(panel);
     new Panel(tracker, lastStep, panel);
     document.getElementById('extensions_settings2')?.append(settingsPart);
     showSettings(tracker, settingsPart);
     addToMenu();
     followRenames(tracker);
+    followBranches(tracker);
     startInjection(tracker);
     startTool(tracker);
+    showBadges();
     startSessions(tracker);
     await tracker.connect();
 }

@@ -13,11 +13,12 @@ const NAME = 'valuetracker';
  * @property {number} depth
  * @property {number} role SillyTavern's number of the role
  * @property {boolean} sessions whether this page replies to sessions
+ * @property {boolean} lorebook whether a save point copies the chat's lorebook
  * @property {import('./tavern/renames.js').Rename[]} renames of characters that are not on the server yet
  */
 
 /** @type {Settings} */
-const DEFAULTS = { open: false, tool: false, inject: 'off', chosen: [], depth: 1, role: 0, sessions: false, renames: [] };
+const DEFAULTS = { open: false, tool: false, inject: 'off', chosen: [], depth: 1, role: 0, sessions: false, lorebook: true, renames: [] };
 const DEEPEST = 1000;
 
 /** On narrow screens the panel covers the chat. style.css has the same condition. */
@@ -59,14 +60,19 @@ export function onSettings(listener) {
     listeners.add(listener);
 }
 
+/** Return true if the panel covers the chat. */
+export function isNarrow() {
+    return matchMedia(NARROW).matches;
+}
+
 /** Return true if the panel is shown. */
 export function isOpen() {
-    return matchMedia(NARROW).matches ? openHere : settings().open;
+    return isNarrow() ? openHere : settings().open;
 }
 
 /** @param {boolean} open */
 export function setOpen(open) {
-    const narrow = matchMedia(NARROW).matches;
+    const narrow = isNarrow();
     if (narrow) openHere = open;
     if (narrow) notifyListeners();
     else change({ open });

@@ -27,7 +27,7 @@ class Bridge {
     /** @type {import('./guard').Allowed} */
     #allowed = { hosts: [], origins: [] };
     #available = async () => {
-        throw away('The server is starting; try again in a moment.');
+        throw away('The server is starting; try again in a moment.', false, 'starting');
     };
 
     /**

@@ -45,7 +45,7 @@ class Child {
     #failures = 0;
     /** True if the server is expected to be ready soon. */
     #hopeful = true;
-    #why = 'The server is starting; try again in a moment.';
+    #why = { hint: 'The server is starting; try again in a moment.', reason: 'starting' };
     /** @type {Set<() => void>} */
     #waiting = new Set();
     /** @type {NodeJS.Timeout | undefined} */
@@ -88,7 +88,8 @@ class Child {
             await this.ready(this.times.hold);
         }
         if (!this.#target) {
-            throw away(this.#state === 'stopped' ? 'SillyTavern is stopping.' : this.#why);
+            const { hint, reason } = this.#state === 'stopped' ? { hint: 'SillyTavern is stopping.', reason: 'ended' } : this.#why;
+            throw away(hint, false, reason);
         }
         return this.#target;
     }
@@ -236,11 +237,11 @@ class Child {
             this.#wake();
         }
         const pause = Math.min(this.times.pause * 2 ** (this.#failures - 1), this.times.longestPause);
-        this.#why = describe(failure).hint;
+        this.#why = describe(failure);
         this.#timer = setTimeout(() => {
             // Described again here: by now all output of the process has been read.
-            const { sentence, hint } = describe(failure);
-            this.#why = hint;
+            const { sentence, hint, reason } = describe(failure);
+            this.#why = { hint, reason };
             this.log.error(`${sentence} ${hint} (start ${this.#failures + 1} now)`);
             this.#attempt().catch((error) => this.#failed(startFailure(error)));
         }, pause);

@@ -1,7 +1,7 @@
 'use strict';
 /**
- * Describes why the server does not run: a sentence for the log, and a hint. The hint is also shown in
- * the page, so it contains no path of this machine.
+ * Describes why the server does not run: a sentence for the log, a hint, and a reason. The page has a
+ * sentence of its own for each reason, and shows the hint for others: it contains no path of this machine.
  */
 
 const IN_USE = 3;
@@ -26,7 +26,7 @@ function describe(failure) {
     const { code, signal, said = [], error, python, dataDir } = failure;
     if (error) {
         if (error.hint) {
-            return { sentence: error.message, hint: error.hint };
+            return { sentence: error.message, hint: error.hint, reason: 'settings' };
         }
         return {
             sentence: `The server could not be started: ${error.message}${python ? ` (${python})` : ''}.`,
@@ -34,6 +34,7 @@ function describe(failure) {
                 ? 'The Python that installed Value Tracker no longer exists. Run `valuetracker sillytavern install` again, '
                     + 'or name another one as "python" in plugins/valuetracker/config.json.'
                 : 'See SillyTavern\'s console for the reason.',
+            reason: error.code === 'ENOENT' || error.code === 'EACCES' ? 'python_missing' : 'ended',
         };
     }
     const words = said.filter((line) => /^(error|hint): |Error: |No module named/.test(line)).join(' ') || said.at(-1) || '';
@@ -43,6 +44,7 @@ function describe(failure) {
             hint: 'Another Value Tracker server is using the data directory, perhaps that of a second SillyTavern. '
                 + 'Stop it, or share it: write its address as "attach" and its VALUETRACKER_BRIDGE_SECRET '
                 + 'as "secret" into plugins/valuetracker/config.json.',
+            reason: 'in_use',
         };
     }
     if (said.some((line) => /No module named '?valuetracker/.test(line))) {
@@ -50,11 +52,13 @@ function describe(failure) {
             sentence: `${python} has no Value Tracker.`,
             hint: 'The Python that installed Value Tracker no longer has it. Install it there again, '
                 + 'or run `valuetracker sillytavern install` with the Python that has it.',
+            reason: 'package_missing',
         };
     }
     return {
         sentence: `The server ended with ${signal ?? `code ${code}`}. ${words}`,
         hint: 'The server is being restarted; try again in a moment. If this continues, see SillyTavern\'s console for the reason.',
+        reason: 'ended',
     };
 }
 

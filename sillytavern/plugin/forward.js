@@ -58,7 +58,7 @@ class Forwarder {
             }
             if (attempt === ATTEMPTS || !mayRepeat(req, body, failed)) {
                 throw failed.unsent
-                    ? away('The server does not answer; try again in a moment.')
+                    ? away('The server does not answer; try again in a moment.', false, 'unreachable')
                     : away('The server ended before it answered. The request may have been applied: read before you send it again.', true);
             }
             // It takes a moment to notice that the process has ended.

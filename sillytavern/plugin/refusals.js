@@ -29,9 +29,10 @@ class Refusal extends Error {
  * Return the error for a server that cannot be reached. `maybeApplied`: the request may have been applied.
  * @param {string} hint
  * @param {boolean} [maybeApplied]
+ * @param {string} [reason] Permanent: the page shows its own sentence for it.
  */
-function away(hint, maybeApplied = false) {
-    return new Refusal(503, 'server_away', 'The Value Tracker server is away.', hint, { maybeApplied });
+function away(hint, maybeApplied = false, reason = undefined) {
+    return new Refusal(503, 'server_away', 'The Value Tracker server is away.', hint, { maybeApplied, reason });
 }
 
 /**

@@ -306,6 +306,20 @@ def test_a_configuration_behind_a_link_must_be_changed_by_hand(
     assert (tmp_path / "config.yaml").read_text() == CONFIG
 
 
+def test_an_installation_before_the_first_start_keeps_the_comments(sillytavern: Path) -> None:
+    config = sillytavern / "config.yaml"
+    config.unlink()
+    (sillytavern / "default").mkdir(exist_ok=True)
+    text = "# Who may connect.\nlisten: false\n# Plugins.\nenableServerPlugins: false # see docs\n"
+    (sillytavern / "default/config.yaml").write_text(text)
+
+    succeed("install", sillytavern, "--enable-plugins")
+
+    assert config.read_text() == text.replace("Plugins: false", "Plugins: true")
+    succeed("uninstall", sillytavern)
+    assert not config.exists()
+
+
 def test_a_configuration_behind_a_link_is_read(sillytavern: Path, tmp_path: Path) -> None:
     (sillytavern / "config.yaml").unlink()
     (sillytavern / "config.yaml").symlink_to(tmp_path / "config.yaml")

@@ -62,8 +62,8 @@ class Model:
         """Let the next reply call a function; SillyTavern then sends the result."""
         self.call_many((name, arguments))
 
-    def call_many(self, *calls: tuple[str, dict[str, Any]]) -> None:
-        """Let the next reply call several functions."""
+    def call_many(self, *calls: tuple[str, dict[str, Any]], text: str = "") -> None:
+        """Let the next reply call several functions, after a text."""
         with self._lock:
             tool_calls = []
             for index, (name, arguments) in enumerate(calls):
@@ -77,7 +77,7 @@ class Model:
                         "function": function,
                     }
                 )
-            self._script.append({"role": "assistant", "content": "", "tool_calls": tool_calls})
+            self._script.append({"role": "assistant", "content": text, "tool_calls": tool_calls})
 
     def fail(self) -> None:
         """Answer the next request with an error."""

@@ -78,10 +78,14 @@ def test_the_open_page_replies_through_the_chosen_model(
     # A macro of a story told elsewhere is none here.
     assert "trick: { {user}}" in model.seen
 
+    note = tab.page.locator(".vt-sync-note")
+    note.get_by_text("Last reply: 2 messages in ").wait_for()
+
     model.fail()
     failed = sync(tool)
     assert (failed["ok"], failed["panel_reply"]) == (True, None)
     assert failed["latency_ms"] < 15_000
+    note.get_by_text("Last reply: 2 messages, no answer after ").wait_for()
 
     tab.page.locator(".vt-set-sessions").uncheck()
     tab.page.close()

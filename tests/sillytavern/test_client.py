@@ -224,6 +224,106 @@ def test_a_group(author: Author, tavern: SillyTavern, character: str) -> None:
     assert author.told("errors") == []
 
 
+# Wait until an expression that asks the server is true.
+UNTIL = """
+async (expression) => {
+    const ask = new Function(`return (async () => ${expression})()`);
+    while (!await ask()) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+"""
+# The example of the README of the library.
+README_EXAMPLE = """
+() => {
+    globalThis.seen = [];
+    const draw = (chat) => { if (chat) seen.push(['chat', chat.state.hp]); };
+    vt.onChat(draw, { defaults: { hp: 100 } });
+    vt.onMessage((index) => {
+        const { mes } = SillyTavern.getContext().chat[index];
+        const damage = Number(/(\\d+) damage/.exec(mes)?.[1]);
+        if (damage) vt.chat.state.hp -= damage;
+        seen.push([index, damage || 0]);
+    });
+}
+"""
+
+
+def test_the_example_of_the_readme_in_a_group_whose_greetings_do_damage(
+    author: Author, tavern: SillyTavern, model: Model
+) -> None:
+    tab = author.tab
+    number = next(NUMBERS)
+    members = [
+        tavern.create_character(f"{name} G{number}", first_message=greeting)
+        for name, greeting in (("Ann", "You take 5 damage."), ("Ben", "You take 7 damage."))
+    ]
+    tavern.create_group(f"Fight {number}", *members, in_turn=True)
+    tab.evaluate(README_EXAMPLE)
+
+    tab.open_group(f"Fight {number}")
+    author.wait_for(hp=88)
+    # The chat first, then its messages in their order.
+    assert tab.evaluate("() => seen") == [["chat", 50], ["chat", 100], [0, 5], [1, 7]]
+    tab.delete_last(1)
+    author.wait_for(hp=95)
+    assert author.told("errors") == []
+    assert tab.errors == []
+
+
+def test_a_chat_whose_file_is_deleted_is_archived(
+    author: Author, tavern: SillyTavern, character: str
+) -> None:
+    tab = author.tab
+    first = tab.chat_id
+    chat = tab.evaluate("() => vt.chat.id")
+    tab.new_chat()
+    author.edit(hp=1)
+    kept = tab.evaluate("() => vt.chat.id")
+
+    tab.evaluate(
+        """async (name) => {
+            const { deleteCharacterChatByName } = await import('/script.js');
+            await deleteCharacterChatByName(SillyTavern.getContext().characterId, name);
+        }""",
+        first,
+    )
+    tab.evaluate(
+        UNTIL,
+        f"(await vt.request('GET', '/chats')).body.every(({{ chatId }}) => chatId !== '{chat}')",
+    )
+    listed = tab.evaluate("async () => (await vt.request('GET', '/chats')).body")
+    assert [one["chatId"] for one in listed] == [kept]
+    assert author.state == {"hp": 1}
+    assert tab.errors == []
+
+
+def test_quick_writes_are_one_request_and_the_prompt_has_them(author: Author) -> None:
+    tab = author.tab
+    sent: list[Any] = []
+    tab.page.on(
+        "request",
+        lambda request: sent.append(request.post_data_json) if "/batch" in request.url else None,
+    )
+    tab.evaluate(
+        """async () => {
+            for (let hp = 49; hp >= 40; hp--) {
+                vt.chat.state.hp = hp;
+                await new Promise((resolve) => setTimeout(resolve, 0));
+            }
+        }"""
+    )
+    tab.evaluate(UNTIL, "(await vt.reading(vt.extensionId).data()).hp === 40")
+    assert [[one["op"], one["value"]] for body in sent for one in body["operations"]] == [
+        ["set", 40],
+    ]
+
+    # Nothing waits when a prompt is built.
+    tab.evaluate("() => { vt.chat.state.hp = 30; }")
+    tab.send("Go on.")
+    assert author.prompts == [30]
+    assert author.state == {"hp": 30}
+    assert tab.errors == []
+
+
 def test_ids_are_in_the_file(author: Author) -> None:
     tab = author.tab
     tab.send("Go on.")
@@ -335,7 +435,19 @@ def test_text_in_messages(author: Author) -> None:
     assert tab.evaluate(insert)["inserted"] is True
     assert tab.evaluate(insert)["already"] is True
     assert tab.message(2).locator(".custom-cat").inner_text() == "cat"
+    # It comes back by itself after an edit, and if another extension wipes the message.
     tab.edit(2, "Wiped.")
+    tab.message(2).locator(".custom-cat", has_text="cat").wait_for()
+    assert tab.texts[2].startswith("Wiped.<!-- vt:")
+    tab.evaluate(
+        """async () => {
+            const { chat, eventSource, eventTypes, updateMessageBlock } = SillyTavern.getContext();
+            Object.assign(chat[2], { mes: 'Rewritten.', extra: {} });
+            updateMessageBlock(2, chat[2]);
+            await eventSource.emit(eventTypes.MESSAGE_UPDATED, 2);
+        }"""
+    )
+    tab.wait_until("() => SillyTavern.getContext().chat[2].mes.startsWith('Rewritten.<!-- vt:')")
+    tab.message(2).locator(".custom-cat", has_text="cat").wait_for()
     report = tab.evaluate("() => vt.chat.reconcileMessage(2)")
-    assert report == {"missingCount": 1, "restoredCount": 1, "errors": []}
-    assert tab.message(2).locator(".custom-cat").inner_text() == "cat"
+    assert report == {"missingCount": 0, "restoredCount": 0, "errors": []}

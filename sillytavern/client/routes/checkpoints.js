@@ -41,7 +41,16 @@ export class Checkpoints {
      */
     async create({ message, ...about } = {}) {
         const messageId = message === undefined ? about.messageId : this.#session.anchorOf(message).messageId;
-        return await this.#session.write('POST', '/checkpoints', { ...about, messageId }, { anchor: null });
+        const created = await this.#session.write('POST', '/checkpoints', { ...about, messageId }, { anchor: null });
+        this.#tell();
+        return created;
+    }
+
+    /** Tell this page and the other tabs that the list has changed. The feed also tells others. */
+    #tell() {
+        const { owner } = this.#session;
+        owner.emit('checkpoints', undefined);
+        owner.notifyTabs({ told: 'checkpoint' });
     }
 
     /** @returns {Promise<any[]>} */
@@ -71,8 +80,10 @@ export class Checkpoints {
      * @param {string} name
      * @returns {Promise<{success: boolean}>}
      */
-    remove(name) {
-        return this.#session.write('DELETE', path('checkpoints', name), undefined, { anchor: null });
+    async remove(name) {
+        const removed = await this.#session.write('DELETE', path('checkpoints', name), undefined, { anchor: null });
+        this.#tell();
+        return removed;
     }
 
     /**

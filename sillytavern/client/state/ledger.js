@@ -21,6 +21,7 @@ import { ABSENT, applied, equalJson, operationsFor } from './json.js';
  * @property {boolean} closed
  * @property {boolean} done true once the server has answered
  * @property {boolean} assigned
+ * @property {any} told the value that was last announced; of all keys: true if they were
  * @property {Operation|null} operation
  * @property {((result: any) => void)|null} resolve
  * @property {((error: unknown) => void)|null} reject
@@ -63,8 +64,9 @@ export class Ledger {
             return;
         }
         if (open) close(open);
+        const before = row.live.copy(key);
         this.#entries.push({
-            row, key, context, assigned, before: row.live.copy(key), after: ABSENT, closed: false, done: false,
+            row, key, context, assigned, before, after: ABSENT, told: before, closed: false, done: false,
             operation: null, resolve: null, reject: null,
         });
     }
@@ -86,7 +88,9 @@ export class Ledger {
         const after = key === null ? ABSENT : applied(before, operation);
         for (const name of keys) row.live.put(name, after);
         const promise = new Promise((resolve, reject) => {
-            this.#entries.push({ row, key, context, before, after, closed: true, done: false, assigned: true, operation, resolve, reject });
+            this.#entries.push({
+                row, key, context, before, after, told: key === null ? false : before, closed: true, done: false, assigned: true, operation, resolve, reject,
+            });
         });
         // A caller who ignores the promise gets the failure by the `error` event.
         promise.catch(() => {});
@@ -105,6 +109,11 @@ export class Ledger {
             else entry.row.live.put(entry.key, entry.before);
             entry.reject?.(new Error('The batch was undone.'));
         }
+    }
+
+    /** Return the changes that were not announced yet. */
+    news() {
+        return newsOf(this.#entries);
     }
 
     /** @returns {Entry[]} all entries, which leave the ledger */
@@ -145,15 +154,18 @@ export function operationsOf({ row, key, context, before, after, assigned, opera
 }
 
 /**
- * Return the change of each key that entries write.
+ * Return the change of each key that entries write, as far as it was not announced yet.
  *
  * @param {Entry[]} entries
  */
-export function changesOf(entries) {
+export function newsOf(entries) {
     /** @type {Array<{instanceId: string|null, key: string, before?: any, after?: any}>} */
     const changes = [];
-    for (const { row, key, before, after } of entries) {
-        const rows = key === null ? before : [[key, before]];
+    for (const entry of entries) {
+        const { row, key } = entry;
+        const after = entry.closed || key === null ? entry.after : row.live.copy(key);
+        const rows = key !== null ? [[key, entry.told]] : entry.told ? [] : entry.before;
+        entry.told = key === null ? true : after;
         for (const [name, old] of rows) {
             const known = changes.find((change) => change.instanceId === row.instanceId && change.key === name);
             /** @type {{instanceId: string|null, key: string, before?: any, after?: any}} */
@@ -163,7 +175,7 @@ export function changesOf(entries) {
             if (!known) changes.push(change);
         }
     }
-    return changes.filter((change) => !('before' in change && 'after' in change && equalJson(change.before, change.after)));
+    return changes.filter((change) => 'before' in change !== 'after' in change || ('before' in change && !equalJson(change.before, change.after)));
 }
 
 /**

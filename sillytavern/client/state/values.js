@@ -14,6 +14,7 @@ import { Live } from './live.js';
  * @typedef {object} WriteOptions
  * @property {number|Anchor|null} [anchor] a message by its index or its ids; null: no anchor
  * @property {'extension'|'user'} [actor]
+ * @property {boolean} [critical] true: sent at the end of this tick, without waiting for more writes
  */
 
 export class Values {

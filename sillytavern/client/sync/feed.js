@@ -16,6 +16,8 @@ const POLL_EVERY_MS = 3_000;
 const POLL_EVERY_HIDDEN_MS = 15_000;
 const RETRY_MS = [500, 15_000];
 const CHANNEL = 'valuetracker';
+/** The events that have no revision. */
+const TOLD = /** @type {const} */ (['checkpoint', 'operation']);
 
 export class Feed {
     #stopped = false;
@@ -35,6 +37,7 @@ export class Feed {
      * @param {(page: any) => void} [options.onPage] called after the events of a page
      * @param {(name: string, about: any) => boolean} [options.onNotice] what happened to one extension of several;
      *   returns true if the feed goes on
+     * @param {(name: 'checkpoint'|'operation') => void} [options.onTold] called with each event that has no revision
      * @param {() => Promise<void>} options.onGap called when events were missed: read the whole state again
      * @param {(error: unknown) => void} options.onFailure
      * @param {boolean} options.plain true if requests need no extra headers, so that EventSource can be used
@@ -82,6 +85,9 @@ export class Feed {
                         if (!this.#goesOn(name, message.data)) resolve(name);
                     });
                 }
+                for (const name of TOLD) source.addEventListener(name, () => this.options.onTold?.(name));
+                // Events without a revision are not repeated: some may have been missed until now.
+                source.addEventListener('open', () => TOLD.forEach((name) => this.options.onTold?.(name)));
                 source.addEventListener('error', () => resolve('error'));
                 this.#stops.push(() => resolve('stopped'));
             });
@@ -151,6 +157,8 @@ export class Feed {
                 if (name === 'change') {
                     this.#retryMs = RETRY_MS[0];
                     this.options.onEvent(this.options.transport.parse(data), fields.get('id') ?? '');
+                } else if (name === 'checkpoint' || name === 'operation') {
+                    this.options.onTold?.(name);
                 } else if (name && ['overflow', 'gone', 'compacted'].includes(name) && !this.#goesOn(name, data)) {
                     return name;
                 }
@@ -162,7 +170,10 @@ export class Feed {
     async #poll() {
         const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(CHANNEL) : null;
         channel?.addEventListener('message', ({ data }) => {
-            if (data && this.options.concerns(data)) this.#wake();
+            if (!data || !this.options.concerns(data)) return;
+            // A page of changes has no events without a revision.
+            if (TOLD.includes(data.told)) this.options.onTold?.(data.told);
+            this.#wake();
         });
         this.#stops.push(() => channel?.close());
         while (!this.#stopped) {
@@ -227,7 +238,7 @@ let channel = null;
 /**
  * Notify the other tabs of this browser of a write.
  *
- * @param {{extensionId: string, chatId: string, revision: number}} what
+ * @param {{extensionId: string, chatId: string, revision?: number, told?: 'checkpoint'|'operation'}} what
  */
 export function notifyTabs(what) {
     if (!('document' in globalThis) || !('BroadcastChannel' in globalThis)) return;

@@ -53,13 +53,13 @@ export class Mirror {
         if (revision === this.knownRevision + 1) this.knownRevision = revision;
         else if (revision > this.knownRevision) this.#own.add(revision);
         session.revision = Math.max(session.revision, revision);
-        session.owner.notifyTabs(revision);
+        session.owner.notifyTabs({ revision });
     }
 
     /** @param {number} revision that a write of something other than values answered with */
     addPossibleOwnRevision(revision) {
         if (revision > this.knownRevision) this.#possiblyOwn.add(revision);
-        this.session.owner.notifyTabs(revision);
+        this.session.owner.notifyTabs({ revision });
     }
 
     /**

@@ -34,6 +34,7 @@ export async function moveToServer(session) {
     }
     if (session.isCurrent()) {
         session.kept.remove(entry);
+        session.saver.noteFiled();
         await session.save();
     }
     await session.mirror.readAgain('load');

@@ -1,11 +1,11 @@
 /**
- * Sends writes to the server. All writes of one tick become one request, requests are sent in order,
+ * Sends writes to the server. Quick successive writes become one request, requests are sent in order,
  * and writes are kept in the chat while the server is away.
  */
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { ABSENT, newId } from '../state/json.js';
-import { Ledger, changesOf, operationsOf } from '../state/ledger.js';
+import { Ledger, newsOf, operationsOf } from '../state/ledger.js';
 import { headersOf } from './transport.js';
 
 /** @typedef {import('../state/values.js').Values} Values */
@@ -16,6 +16,8 @@ import { headersOf } from './transport.js';
 
 /** The server accepts at most this many operations in one batch. */
 export const MOST_OPERATIONS = 1000;
+/** SillyTavern waits this long after the last change before it saves metadata. */
+const FILE_AFTER_MS = 1_000;
 
 export class Saver {
     /** Requests that were sent but not answered: they may have been applied. @type {Unanswered[]} */
@@ -26,15 +28,23 @@ export class Saver {
     batchContext = null;
 
     #ledger = new Ledger();
+    /** The end of the tick, for the `change` event. @type {ReturnType<typeof setTimeout>|null} */
+    #telling = null;
+    /** The latest time to send the waiting writes. */
+    #due = 0;
     /** Entries that were taken from the ledger and are not answered yet. @type {Entry[][]} */
     #unconfirmed = [];
     /** @type {ReturnType<typeof setTimeout>|null} */
     #timer = null;
     /** @type {PromiseWithResolvers|null} */
     #waiter = null;
-    /** @type {Promise<{revision: number, away: boolean}>|null} */
+    /** @type {Promise<{revision: number, away: boolean, live: boolean}>|null} */
     #saving = null;
     #depth = 0;
+    /** Entries that are kept in the chat, but not in its file yet. @type {Entry[]} */
+    #unfiled = [];
+    /** @type {ReturnType<typeof setTimeout>|null} */
+    #filing = null;
 
     /** @param {import('./session.js').Session} session */
     constructor(session) {
@@ -63,7 +73,7 @@ export class Saver {
     operate(row, operation, options) {
         this.session.mayWrite();
         const result = this.#ledger.operate(row, operation, this.session.writeContext(options));
-        this.#schedule();
+        this.#schedule(options?.critical);
         return result;
     }
 
@@ -89,7 +99,7 @@ export class Saver {
             this.#depth--;
             this.batchContext = outer;
         }
-        if (this.#depth > 0) return { revision: this.session.revision, results: [] };
+        if (this.#depth > 0) return { revision: this.session.revision, live: true, results: [] };
         this.session.mayRead();
         return await this.flush();
     }
@@ -102,8 +112,20 @@ export class Saver {
      * @returns {T}
      */
     withoutAnchor(fn) {
+        return this.withAnchor(null, fn);
+    }
+
+    /**
+     * Run a function whose writes are anchored to a message unless they name another.
+     *
+     * @template T
+     * @param {import('../tavern/ids.js').Anchor|null} anchor
+     * @param {() => T} fn writes after its first `await` are not covered
+     * @returns {T}
+     */
+    withAnchor(anchor, fn) {
         const outer = this.handlerContext;
-        this.handlerContext = { anchor: null, actor: 'extension' };
+        this.handlerContext = { anchor, actor: 'extension' };
         try {
             return fn();
         } finally {
@@ -111,18 +133,48 @@ export class Saver {
         }
     }
 
-    #schedule() {
+    /** @param {boolean} [critical] true: send at the end of this tick */
+    #schedule(critical = false) {
         this.#waiter ??= withResolvers();
-        if (this.#timer === null && this.#depth === 0) this.#timer = setTimeout(() => this.flush(), 0);
+        if (this.#depth > 0) return;
+        const [pause, longest] = this.session.owner.saveMs;
+        this.#telling ??= setTimeout(() => this.#tell(), 0);
+        const now = Date.now();
+        if (this.#timer === null) this.#due = now + longest;
+        else clearTimeout(this.#timer);
+        if (critical) this.#due = now;
+        this.#timer = setTimeout(() => this.flush(), Math.max(0, Math.min(pause, this.#due - now)));
     }
 
-    /** @returns {Promise<{revision: number, away: boolean}>} */
+    /**
+     * Announce the writes of this tick.
+     *
+     * @param {Entry[]} [entries] that have left the ledger
+     */
+    #tell(entries) {
+        if (this.#telling !== null) clearTimeout(this.#telling);
+        this.#telling = null;
+        const changes = entries ? newsOf(entries) : this.#ledger.news();
+        if (changes.length && !this.session.stale) {
+            this.session.owner.emit('change', { source: 'local', changes, revision: this.session.revision });
+        }
+    }
+
+    /** Reading it sends the waiting writes at the end of this tick. @returns {Promise<{revision: number, away: boolean, live: boolean}>} */
     get saved() {
         this.session.mayRead();
         if (this.#depth > 0) {
             throw new ValueTrackerError('A batch is saved when it ends. Await the promise that batch() returns.', { code: 'in_batch' });
         }
-        return this.#waiter?.promise ?? this.#saving ?? Promise.resolve({ revision: this.session.revision, away: this.session.away });
+        if (this.#timer !== null) this.#schedule(true);
+        const saved = this.#waiter?.promise ?? this.#saving ?? Promise.resolve({ revision: this.session.revision, away: this.session.away, live: true });
+        const filed = saved.then(async (result) => {
+            await this.file();
+            return result;
+        });
+        // A caller who does not await this promise gets the failure by the `error` event.
+        filed.catch(() => {});
+        return filed;
     }
 
     /**
@@ -134,15 +186,12 @@ export class Saver {
     flush(keepalive = false) {
         if (this.#timer !== null) clearTimeout(this.#timer);
         this.#timer = null;
-        if (this.#ledger.empty || this.#depth > 0) return this.#saving ?? Promise.resolve({ revision: this.session.revision, results: [] });
+        if (this.#ledger.empty || this.#depth > 0) return this.#saving ?? Promise.resolve({ revision: this.session.revision, live: true, results: [] });
         const waiter = this.#waiter ?? withResolvers();
         this.#waiter = null;
         const entries = this.#ledger.take();
         this.#unconfirmed.push(entries);
-        const changes = changesOf(entries);
-        if (changes.length && !this.session.stale) {
-            this.session.owner.emit('change', { source: 'local', changes, revision: this.session.revision });
-        }
+        this.#tell(entries);
         const saving = this.session.run(() => this.#send(entries, keepalive)).finally(() => {
             this.#unconfirmed.splice(this.#unconfirmed.indexOf(entries), 1);
             if (this.#saving === saving) this.#saving = null;
@@ -193,6 +242,7 @@ export class Saver {
                 if (operations.some(({ operation }) => operation.anchor)) this.session.story.noteWrite();
                 const live = answer.headers.get('x-live') !== 'false';
                 hidden ||= !live || answer.headers.get('x-superseded') === 'true';
+                if (!live) this.#markHidden(operations, answer.body.results);
                 await this.session.mirror.applyAnswer(operations, answer.body, live);
                 results.push(...answer.body.results);
             } catch (error) {
@@ -213,8 +263,45 @@ export class Saver {
             this.session.owner.emit('error', refusal);
             throw refusal;
         }
-        if (!this.session.away) this.session.owner.emit('saved', { revision: this.session.revision });
-        return { revision: this.session.revision, away: this.session.away, results };
+        const live = !results.some((result) => result.live === false);
+        if (!this.session.away) this.session.owner.emit('saved', { revision: this.session.revision, live });
+        return { revision: this.session.revision, away: this.session.away, live, results };
+    }
+
+    /**
+     * Mark the results of writes to a message or swipe that is not visible: they are kept, but have no effect now.
+     *
+     * @param {Array<{operation: any}>} operations
+     * @param {any[]} results
+     */
+    #markHidden(operations, results) {
+        operations.forEach(({ operation: { anchor } }, index) => {
+            if (anchor && !this.session.story.shows(anchor)) results[index].live = false;
+        });
+    }
+
+    /** Save the file of the chat if values are kept in the chat since. */
+    async file() {
+        if (!this.#unfiled.length || !this.session.isCurrent()) return;
+        this.noteFiled();
+        await this.session.save().catch((error) => console.warn('[ValueTracker] The chat could not be saved.', error));
+    }
+
+    /** The file of the chat has the kept values, or needs them no more. */
+    noteFiled() {
+        if (this.#filing !== null) clearTimeout(this.#filing);
+        this.#filing = null;
+        this.#unfiled = [];
+    }
+
+    /** The chat is no longer open: values that are not in its file are sent to the server when it is back. */
+    dropFile() {
+        const entries = this.#unfiled;
+        this.noteFiled();
+        for (const { actor, entries: group } of groupsOf(entries)) {
+            // SillyTavern may have saved some of them: so their values are set, and nothing is added.
+            this.session.owner.resendLater({ chatId: this.session.id, operations: outcomesOf(group), actor, key: newId() });
+        }
     }
 
     /**
@@ -244,13 +331,26 @@ export class Saver {
                 const row = /** @type {Instance} */ (this.session.rows.get(id));
                 return { id, characterId: row.characterId, name: row.name };
             }, sent !== undefined);
-            await this.session.save();
+            this.#unfiled.push(...entries);
+            // As rarely as SillyTavern itself: each save writes the whole chat.
+            if (this.#filing !== null) clearTimeout(this.#filing);
+            this.#filing = setTimeout(() => void this.file(), FILE_AFTER_MS);
         }
         for (const entry of entries) {
             entry.done = true;
             entry.resolve?.(entry.after === ABSENT ? {} : { value: entry.after });
         }
     }
+}
+
+/**
+ * Return the operations that set what entries have left.
+ *
+ * @param {Entry[]} entries
+ */
+function outcomesOf(entries) {
+    return entries.flatMap((entry) => (entry.key === null ? operationsOf(entry)
+        : operationsOf({ ...entry, operation: entry.after === ABSENT ? { op: 'remove', key: entry.key } : { op: 'set', key: entry.key, value: entry.after } })));
 }
 
 /**

@@ -27,10 +27,11 @@ import { headersOf, path } from './transport.js';
  * @property {import('../tavern/page.js').Page|null} page
  * @property {boolean} follow
  * @property {string} client
+ * @property {[number, number]} saveMs how long writes wait for more: after the last one, and at most
  * @property {(name: string, argument: any) => void} emit
  * @property {(error: unknown) => void} onServerLost called when the server does not answer
  * @property {(request: Unanswered) => void} resendLater send a request of a chat that is no longer open when the server is back
- * @property {(revision: number) => void} notifyTabs notify other tabs of a write
+ * @property {(what: {revision?: number, told?: 'checkpoint'|'operation'}) => void} notifyTabs notify other tabs of a write
  */
 /** @typedef {import('./resend.js').Unanswered} Unanswered */
 /** A route below the chat's, or with `from` any other. @typedef {string|{from: string}} Route */
@@ -320,5 +321,6 @@ export class Session {
         this.stale = true;
         await sent.catch(() => {});
         await this.#tail;
+        this.saver.dropFile();
     }
 }

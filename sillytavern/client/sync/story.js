@@ -15,7 +15,7 @@ export class Story {
     #lastSent = { chain: /** @type {import('../tavern/ids.js').Link[]} */ ([]), places: '[]', texts: '[]' };
     /** True if a message was written to since: the server does not know the text that the write was made for. */
     #written = false;
-    /** True if a message is left out because a swipe of it is being generated. */
+    /** True if a swipe of a message is being generated. */
     open = false;
     /** True if another tab is ahead in this chat, and our chain would undo its changes. */
     #behind = false;
@@ -81,6 +81,15 @@ export class Story {
     async insist(chain) {
         shared().insisted += 1;
         return await (chain ? this.sendChain(chain, 'insist') : this.reconcile('insist'));
+    }
+
+    /**
+     * Return true if a message and its swipe are visible, as last sent.
+     *
+     * @param {import('../tavern/ids.js').Anchor} anchor
+     */
+    shows({ messageId, swipe }) {
+        return this.#lastSent.chain.some((link) => link.messageId === messageId && link.swipe === swipe);
     }
 
     /** Record that a write was anchored to a message. */

@@ -131,7 +131,7 @@ async function answered(url, init, parse = JSON.parse) {
         throw new ServerAwayError(`another program answered ${status}.`, { status });
     }
     if (body.code === 'server_away' || (status >= 502 && status <= 504 && !LASTING.has(body.code))) {
-        throw new ServerAwayError(body.error, { status });
+        throw new ServerAwayError(body.error, { status, hint: body.hint ?? null, details: body.details ?? {} });
     }
     throw new ValueTrackerError(body.error, {
         code: body.code, hint: body.hint ?? null, details: body.details ?? {}, status,

@@ -5,7 +5,7 @@
  * keeps a slow server from delaying SillyTavern for long.
  */
 
-import { shared } from './ids.js';
+import { reserveAgain, shared } from './ids.js';
 
 const LONGEST_DELAY_MS = 3_000;
 /** How often to check a swipe that is being generated: SillyTavern removes a failed one without an event. */
@@ -23,9 +23,12 @@ export class Events {
      * @param {object} options
      * @param {import('./page.js').Page} options.page
      * @param {() => Promise<void>} options.load
+     * @param {(index: number, type: string) => void} options.received
+     * @param {(index: number) => void} options.changed called when a message was received or changed
+     * @param {(file: string) => Promise<void>} options.deleted called with the name of a deleted file
      * @param {() => import('../sync/session.js').Session|null} options.session
      */
-    constructor({ page, load, session }) {
+    constructor({ page, load, received, changed, deleted, session }) {
         this.page = page;
         this.session = session;
         const { eventSource, eventTypes = {}, event_types = eventTypes } = page.getContext();
@@ -36,18 +39,30 @@ export class Events {
             CHAT_CHANGED: () => within(load()),
             MESSAGE_SENT: () => this.#reconcile('message'),
             // The greetings of a new group come before its CHAT_CHANGED; they are not part of the chat that is open here.
-            MESSAGE_RECEIVED: (_, type) => this.#reconcile(type === 'swipe' ? 'swipe' : 'message'),
+            MESSAGE_RECEIVED: (index, type) => {
+                received(Number(index), type);
+                changed(Number(index));
+                return this.#reconcile(type === 'swipe' ? 'swipe' : 'message');
+            },
             MESSAGE_SWIPED: () => within(this.#reconcile('swipe')),
             MESSAGE_SWIPE_DELETED: () => within(this.#reconcile('swipe')),
             MESSAGE_DELETED: () => {
-                const { generation } = shared();
                 // SillyTavern has removed the received message: a tool call first arrives as an empty message.
-                if (generation) generation.received = false;
+                reserveAgain(this.page.messages);
                 return within(this.#reconcile('delete'));
             },
-            MESSAGE_EDITED: () => within(this.#reconcile('edit')),
-            MESSAGE_UPDATED: () => this.#reconcile('edit'),
-            TOOL_CALLS_PERFORMED: () => this.#reconcile('message'),
+            CHAT_DELETED: (file) => void deleted(String(file)),
+            GROUP_CHAT_DELETED: (file) => void deleted(String(file)),
+            MESSAGE_EDITED: (index) => {
+                changed(Number(index));
+                return within(this.#reconcile('edit'));
+            },
+            MESSAGE_UPDATED: (index) => {
+                changed(Number(index));
+                return this.#reconcile('edit');
+            },
+            // Not before: until then an extension may remove the message about its calls.
+            TOOL_CALLS_RENDERED: () => this.#reconcile('message'),
             GENERATION_AFTER_COMMANDS: (type, _, dryRun) => {
                 if (dryRun) return undefined;
                 const ready = within(this.#beforePrompt());

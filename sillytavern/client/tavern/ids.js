@@ -32,7 +32,7 @@ const PROPERTY = 'valuetracker';
  * reserved for the message it will add.
  *
  * @typedef {object} Shared
- * @property {{type: string, received: boolean}|null} generation
+ * @property {{type: string, received: boolean, gave?: Anchor}|null} generation `gave`: the reserved ids that its message got
  * @property {(Anchor & {used: boolean})|null} reserved
  * @property {{parent: string, extensionId: string, checkpoint: string}|null} [branching] the checkpoint that the next branch of a chat starts from
  * @property {number} insisted the number of `insist` calls on this page
@@ -89,7 +89,7 @@ export function identify(message, { last, taken = new Set() }) {
     const awaited = reserved && last && fresh && !message.is_user && !message.is_system && !taken.has(reserved.messageId)
         ? reserved : null;
     const messageId = known ?? awaited?.messageId ?? shortId();
-    if (awaited) shared().reserved = null;
+    if (awaited) giveReserved(awaited);
     if (fresh && last && !message.is_user && !message.is_system) noteArrival();
 
     /** @type {Set<string>} */
@@ -137,7 +137,30 @@ export function identify(message, { last, taken = new Set() }) {
             changed = true;
         }
     }
+    // A swipe that is generated again after its calls keeps its id: no other swipe has it.
+    const again = visible === null && shared().generation ? idsIn(message.extra).swipeId : undefined;
+    if (again && !used.has(again)) visible = again;
     return { messageId, swipe: visible, changed };
+}
+
+/** @param {Anchor} reserved */
+function giveReserved({ messageId, swipe }) {
+    const page = shared();
+    page.reserved = null;
+    if (page.generation) page.generation.gave = { messageId, swipe };
+}
+
+/**
+ * Reserve the ids of the coming message again if SillyTavern has deleted the message that got them.
+ *
+ * @param {Message[]} messages
+ */
+export function reserveAgain(messages) {
+    const page = shared();
+    if (!page.generation) return;
+    page.generation.received = false;
+    const { gave } = page.generation;
+    if (gave && !page.reserved && !hasMessage(messages, gave.messageId)) page.reserved = { ...gave, used: true };
 }
 
 /** Record that the message of the running generation has arrived. */
@@ -150,7 +173,7 @@ function noteArrival() {
  * Return the chain: the visible messages, oldest first, each with its swipe.
  *
  * @param {Message[]} messages
- * @returns {{chain: Link[], changed: boolean, open: boolean}} `open`: a message is left out because a swipe of it is being generated
+ * @returns {{chain: Link[], changed: boolean, open: boolean}} `open`: a swipe of a message is being generated
  */
 export function chainOf(messages) {
     /** @type {Set<string>} */
@@ -165,7 +188,9 @@ export function chainOf(messages) {
         changed ||= ids.changed;
         const { reserved } = shared();
         if (ids.swipe !== null) {
-            chain.push({ messageId: ids.messageId, swipe: ids.swipe, hash: hashOf(message) });
+            const made = !message.swipes || (message.swipe_id ?? 0) < message.swipes.length;
+            chain.push({ messageId: ids.messageId, swipe: ids.swipe, ...(made ? { hash: hashOf(message) } : {}) });
+            open ||= !made;
         } else if (reserved?.used && reserved.messageId === ids.messageId) {
             chain.push({ messageId: ids.messageId, swipe: reserved.swipe });
         } else {
@@ -191,7 +216,9 @@ export function anchorNow(messages) {
     // A message that is being streamed is already in the chat: this call notices that it has arrived.
     const ids = last ? identify(last, { last: true }) : null;
     if (page.generation && !page.generation.received && generating()) {
-        const swiped = page.generation.type === 'swipe' && ids?.swipe === null ? ids : null;
+        const swiped = page.generation.type === 'swipe' ? ids : null;
+        // The swipe is generated again: its id is known.
+        if (swiped?.swipe) return { anchor: { messageId: swiped.messageId, swipe: swiped.swipe }, changed: swiped.changed };
         page.reserved ??= { messageId: swiped?.messageId ?? shortId(), swipe: shortId(), used: false };
         page.reserved.used = true;
         return { anchor: { messageId: page.reserved.messageId, swipe: page.reserved.swipe }, changed: ids?.changed ?? false };
@@ -262,12 +289,22 @@ export function swipeIndex(message, swipeId) {
 }
 
 /**
- * Return the inserts of the visible swipe of a message, of all extensions.
+ * Return the copy of the inserts that is kept with the visible swipe of a message, of all extensions.
  *
  * @param {Message} message
- * @returns {Array<{extensionId: string, id: string, content: string, position: any}>}
+ * @returns {import('./insertlist.js').Insert[]}
  */
 export function insertsOf(message) {
+    const { inserts } = idsIn(message.extra);
+    return Array.isArray(inserts) ? inserts : [];
+}
+
+/**
+ * @param {Message} message that has ids
+ * @param {import('./insertlist.js').Insert[]} inserts
+ */
+export function setInserts(message, inserts) {
     const ids = idsIn(message.extra);
-    return Array.isArray(ids.inserts) ? ids.inserts : (ids.inserts = []);
+    if (inserts.length) ids.inserts = inserts;
+    else delete ids.inserts;
 }

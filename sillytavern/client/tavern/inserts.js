@@ -2,12 +2,13 @@
  * Inserts text into messages: once, verified, and restored if another extension removes it.
  *
  * Other extensions may rewrite the same message at the same time. So the content stands between
- * markers, and a list of all inserts is kept with the swipe.
+ * markers, and insertlist.js lists all inserts.
  */
 
 import { StaleChatError, ValueTrackerError } from '../errors.js';
-import { insertsOf } from './ids.js';
+import { shared } from './ids.js';
 import { END, changePercent, insertAt, markerOf, withoutInserts } from './markers.js';
+import { InsertList } from './insertlist.js';
 
 /** @typedef {import('./ids.js').Message} Message */
 /** @typedef {import('./markers.js').Position} Position */
@@ -28,12 +29,14 @@ export class Inserts {
      * @param {string} options.chatId
      * @param {number} options.delayMs
      * @param {() => any} options.context returns SillyTavern's context; throws if the chat is no longer open
+     * @param {() => any} options.kept returns the library's part of the chat's metadata
      */
-    constructor({ extensionId, chatId, delayMs, context }) {
+    constructor({ extensionId, chatId, delayMs, context, kept }) {
         this.extensionId = extensionId;
         this.chatId = chatId;
         this.delayMs = delayMs;
         this.context = context;
+        this.list = new InsertList(extensionId, kept);
     }
 
     /**
@@ -74,10 +77,8 @@ export class Inserts {
         }
         const { text, found } = insertAt(now, `${marker}${content}${END}`, position);
         if (!found) report.warnings.push('The position was not found; the content was added at the end.');
-        const list = insertsOf(message);
-        const old = list.findIndex((insert) => insert.extensionId === this.extensionId && insert.id === id);
-        if (old >= 0) list.splice(old, 1);
-        list.push({ extensionId: this.extensionId, id, content, position });
+        message.mes = text;
+        this.list.keep(this.context().chat, message, { extensionId: this.extensionId, id, content, position });
         await this.#write(here, message, text);
         report.inserted = true;
         if (!(message.mes ?? '').includes(marker)) {
@@ -97,8 +98,9 @@ export class Inserts {
      */
     async reconcileMessage(index) {
         const message = this.#message(index);
-        const missing = insertsOf(message).filter((insert) => insert.extensionId === this.extensionId
-            && !(message.mes ?? '').includes(markerOf(insert.extensionId, insert.id)));
+        const { chat } = this.context();
+        const missing = this.list.of(chat, message).filter((insert) => !(message.mes ?? '').includes(markerOf(insert.extensionId, insert.id)));
+        this.list.keep(chat, message);
         /** @type {string[]} */
         const errors = [];
         let text = message.mes ?? '';
@@ -115,6 +117,23 @@ export class Inserts {
         const restored = missing.filter(({ extensionId, id }) => (message.mes ?? '').includes(markerOf(extensionId, id)));
         for (const { id } of missing.filter((insert) => !restored.includes(insert))) errors.push(`${id} could not be restored.`);
         return { missingCount: missing.length, restoredCount: restored.length, errors };
+    }
+
+    /**
+     * Insert again what is missing from a message that was received or changed, after other extensions have changed it.
+     *
+     * @param {number} index
+     */
+    async reconcileLater(index) {
+        const message = this.context().chat[index];
+        const { length } = message ? this.list.of(this.context().chat, message) : [];
+        if (!length) return;
+        await new Promise((resolve) => setTimeout(resolve, this.delayMs));
+        const { chat } = this.context();
+        const here = chat.indexOf(message);
+        // A message that is being generated is received at the end.
+        if (here < 0 || (shared().generation && here === chat.length - 1)) return;
+        await this.reconcileMessage(here);
     }
 
     /**

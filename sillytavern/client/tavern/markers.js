@@ -25,21 +25,55 @@ export function markerOf(extensionId, id) {
     return `<!-- vt:${extensionId}:${encodeURIComponent(id).replaceAll('-', '%2D')} -->`;
 }
 
+/** Two texts with more pairs of words are compared without the order of their words. */
+const MOST_PAIRS = 1_000_000;
+
 /**
- * Return how much of a text has changed, in percent.
+ * Return how many of the words of a text have changed, in percent.
  *
  * @param {string} before
  * @param {string} after
  */
 export function changePercent(before, after) {
-    const longest = Math.max(before.length, after.length);
-    const shortest = Math.min(before.length, after.length);
-    if (longest === 0 || before === after) return 0;
-    let head = 0;
-    while (head < shortest && before[head] === after[head]) head++;
-    let tail = 0;
-    while (tail < shortest - head && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail++;
-    return Math.max(1, Math.round(((longest - head - tail) / longest) * 100));
+    if (before === after) return 0;
+    const [one, other] = [before, after].map((text) => text.split(/\s+/).filter(Boolean));
+    const longest = Math.max(one.length, other.length);
+    if (longest === 0) return 1;
+    const common = one.length * other.length <= MOST_PAIRS ? inOrder(one, other) : inAnyOrder(one, other);
+    return Math.max(1, Math.round(((longest - common) / longest) * 100));
+}
+
+/**
+ * Count the words that two lists have in common, in the same order.
+ *
+ * @param {string[]} one
+ * @param {string[]} other
+ */
+function inOrder(one, other) {
+    let above = new Uint32Array(other.length + 1);
+    for (const word of one) {
+        const row = new Uint32Array(other.length + 1);
+        other.forEach((candidate, index) => {
+            row[index + 1] = candidate === word ? above[index] + 1 : Math.max(row[index], above[index + 1]);
+        });
+        above = row;
+    }
+    return above[other.length];
+}
+
+/**
+ * @param {string[]} one
+ * @param {string[]} other
+ */
+function inAnyOrder(one, other) {
+    /** @type {Map<string, number>} */
+    const left = new Map();
+    for (const word of one) left.set(word, (left.get(word) ?? 0) + 1);
+    return other.filter((word) => {
+        const count = left.get(word) ?? 0;
+        left.set(word, count - 1);
+        return count > 0;
+    }).length;
 }
 
 /**

@@ -55,7 +55,7 @@ export class Page {
     /**
      * Return the library's part of the chat's metadata, shared by all extensions.
      *
-     * @returns {{chatId?: string, of?: File, parent?: string, branchedAt?: string, checkpoint?: BranchStart, away?: any[]}}
+     * @returns {{chatId?: string, of?: File, parent?: string, branchedAt?: string, checkpoint?: BranchStart, away?: any[], inserts?: any[]}}
      */
     kept() {
         const { chatMetadata } = this.getContext();
@@ -63,7 +63,7 @@ export class Page {
     }
 
     /** Return the open file. @returns {File} */
-    #file() {
+    file() {
         return { integrity: this.getContext().chatMetadata?.integrity, name: this.current()?.file ?? '', owner: this.characterId() };
     }
 
@@ -74,13 +74,13 @@ export class Page {
     async isCopy() {
         if (!this.current()) return false;
         const { of } = this.kept();
-        const file = this.#file();
+        const file = this.file();
         if (of?.integrity === undefined || of.integrity !== file.integrity) return false;
-        return (of.name !== file.name || of.owner !== file.owner) && await this.#exists(of);
+        return (of.name !== file.name || of.owner !== file.owner) && await this.exists(of);
     }
 
-    /** @param {File} file */
-    async #exists({ name, owner }) {
+    /** @param {{name: string, owner: string}} file */
+    async exists({ name, owner }) {
         const { groups, getRequestHeaders } = this.getContext();
         const group = (groups ?? []).find((/** @type {any} */ one) => `group:${one.id}` === owner);
         if (group) return Boolean(group.chats?.includes(name));
@@ -110,7 +110,7 @@ export class Page {
         const current = this.current();
         if (!current) return null;
         const kept = this.kept();
-        const file = this.#file();
+        const file = this.file();
         const { changed } = chainOf(this.messages);
         // Another extension's copy of the library may have done this in the meantime.
         const known = kept.of !== undefined && Object.entries(file).every(([name, value]) => kept.of?.[/** @type {keyof File} */ (name)] === value);

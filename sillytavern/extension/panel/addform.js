@@ -5,7 +5,7 @@
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
 import { isKey } from '../values/paths.js';
-import { BY_PLAYER, charactersInChat } from '../values/tracker.js';
+import { BY_PLAYER } from '../values/tracker.js';
 import { ValueInput, withKeys } from './editor.js';
 
 const LONGEST_NAME = 1024;
@@ -28,7 +28,7 @@ export class AddForm {
     #open() {
         const whom = make('select', { class: 'text_pole', 'aria-label': say('belongsTo') },
             make('option', { value: '' }, say('chatGroup')),
-            ...this.#others().map((name) => make('option', { value: name }, name)));
+            ...this.tracker.holders.map((name) => make('option', { value: name }, name)));
         const name = make('input', { type: 'text', class: 'text_pole', placeholder: say('name'), 'aria-label': say('name'), maxlength: LONGEST_NAME, autocomplete: 'off' });
         const input = new ValueInput('', 'auto');
         const add = async () => {
@@ -49,12 +49,6 @@ export class AddForm {
                 textButton(say('cancel'), () => this.close()), textButton(say('save'), add, { class: 'vt-primary' })));
         this.element.replaceChildren(withKeys(form, add, () => this.close()));
         name.focus();
-    }
-
-    /** Return the names of the chat's characters and of all instances with values. */
-    #others() {
-        const owners = this.tracker.owners.filter(({ id }) => id !== null).map(({ names }) => names[0]);
-        return [...new Set([...charactersInChat().map(({ name }) => name), ...owners])];
     }
 
     /**

@@ -5,16 +5,22 @@
 
 import { exactText } from '../client/valuetracker.js';
 import { iconButton, make, moment, setChildren, textButton } from '../dom.js';
+import { isNarrow, setOpen } from '../settings.js';
 import { say } from '../strings.js';
-import { createCheckpoint } from '../values/tracker.js';
+import { createSavepoint, restoreSavepoint, tellWaited } from '../values/savepoints.js';
 import { withKeys } from './editor.js';
 import { Question } from './question.js';
+import { Refresher } from './refresher.js';
 import { RestorePreview } from './restorepreview.js';
 
 const OFFERED_MESSAGES = 50;
+/** The option that offers more messages. */
+const EARLIER = 'earlier';
 const LONGEST_EXCERPT = 40;
 /** Changes within this time refresh the previews once. */
 const SOON_MS = 200;
+/** SillyTavern's events after which other messages, or other texts, are offered. */
+const MESSAGE_EVENTS = ['MESSAGE_SENT', 'MESSAGE_RECEIVED', 'MESSAGE_SWIPED', 'MESSAGE_SWIPE_DELETED', 'MESSAGE_DELETED', 'MESSAGE_EDITED', 'GENERATION_ENDED'];
 /** SillyTavern's module that creates branches. */
 const BOOKMARKS = '/scripts/bookmarks.js';
 
@@ -23,6 +29,9 @@ export class CheckpointsView {
     #chat = null;
     #loads = 0;
     #picked = '';
+    #offered = OFFERED_MESSAGES;
+    /** The names of those that wait for operations. @type {Set<string>} */
+    #waiting = new Set();
     /** By their visible content: an unchanged item keeps its preview. @type {Map<string, {element: any, preview: RestorePreview}>} */
     #items = new Map();
     /** @type {ReturnType<typeof setTimeout>|undefined} */
@@ -35,7 +44,7 @@ export class CheckpointsView {
     constructor(tracker, element) {
         this.tracker = tracker;
         this.name = make('input', { type: 'text', class: 'text_pole', placeholder: say('checkpointName'), 'aria-label': say('checkpointName'), maxlength: 200, autocomplete: 'off' });
-        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages(), onchange: () => { this.#picked = this.message.value; } });
+        this.message = make('select', { class: 'text_pole', title: say('checkpointAt'), 'aria-label': say('checkpointAt'), onfocus: () => this.#offerMessages(), onchange: () => this.#pick() });
         this.problem = make('div', { class: 'vt-problem', role: 'alert', hidden: true });
         this.create = textButton(say('checkpointCreate'), () => this.#create(), { title: say('checkpointTip') });
         this.form = withKeys(make('div', { class: 'vt-checkpoint-form' }, this.name, make('div', { class: 'vt-pair' }, this.message, this.create)), () => this.#create(), () => {});
@@ -48,6 +57,9 @@ export class CheckpointsView {
                 for (const { preview } of this.#items.values()) void preview.refresh();
             }, SOON_MS);
         });
+        const { eventSource, eventTypes } = SillyTavern.getContext();
+        const offering = new Refresher(() => this.#offerMessages(), SOON_MS);
+        for (const name of MESSAGE_EVENTS) eventSource.on(eventTypes[name], () => offering.request());
         tracker.on('chat', (chat) => {
             if (chat?.begun?.differs) toastr.info(say('branchDiffers', { name: chat.begun.checkpoint }), say('checkpoints'), { escapeHtml: true });
         });
@@ -67,6 +79,8 @@ export class CheckpointsView {
     async load(chat) {
         if (chat !== this.#chat) {
             this.#picked = '';
+            this.#offered = OFFERED_MESSAGES;
+            this.#waiting.clear();
             this.#items.clear();
         }
         this.#chat = chat;
@@ -85,14 +99,32 @@ export class CheckpointsView {
         // A newer load has started.
         if (load !== this.#loads) return;
         this.notice.textContent = list.length ? '' : say('checkpointNone');
+        for (const one of list) if (one.status !== 'waiting' && this.#waiting.delete(one.name)) void tellWaited(this.tracker, chat, one);
+        this.#waiting = new Set(list.filter((/** @type {any} */ { status }) => status === 'waiting').map((/** @type {any} */ { name }) => name));
         setChildren(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
+    }
+
+    #pick() {
+        if (this.message.value !== EARLIER) {
+            this.#picked = this.message.value;
+            return;
+        }
+        this.#offered += OFFERED_MESSAGES * 4;
+        this.#offerMessages();
+        this.message.focus();
     }
 
     #offerMessages() {
         const { chat } = SillyTavern.getContext();
-        const first = Math.max(chat.length - OFFERED_MESSAGES, 0);
-        const options = chat.slice(first).map((/** @type {any} */ { name, mes }, /** @type {number} */ offset) => make('option', { value: first + offset },
-            say('checkpointMessage', { index: first + offset, name, text: excerpt(mes) }))).reverse();
+        /** @type {any[]} */
+        const options = [];
+        let index = chat.length - 1;
+        for (; index >= 0 && options.length < this.#offered; index--) {
+            const { name, mes, extra } = chat[index];
+            // A line about calls of functions is no message to a player.
+            if (!Array.isArray(extra?.tool_invocations)) options.push(make('option', { value: index }, say('checkpointMessage', { index, name, text: excerpt(mes) })));
+        }
+        if (index >= 0) options.push(make('option', { value: EARLIER }, say('earlierMessages', { count: index + 1 })));
         if (options.length) this.message.replaceChildren(...options);
         // The last message, unless the player has picked another one that still exists.
         this.message.value = this.#picked;
@@ -109,23 +141,26 @@ export class CheckpointsView {
     }
 
     async #create() {
-        await this.#try(async (chat) => {
-            await createCheckpoint(chat, Number(this.message.value), this.name.value.trim());
+        const { value } = this.message;
+        const name = this.name.value.trim();
+        await this.#try(async () => {
+            await createSavepoint(this.tracker, Number(value), name);
             this.name.value = '';
             this.#picked = '';
         });
     }
 
-    /** @param {(chat: any) => Promise<void>} action */
+    /** @param {(chat: any) => Promise<unknown>} action */
     async #try(action) {
         const chat = this.#chat;
         try {
             await action(chat);
             for (const { preview } of this.#items.values()) preview.close();
-            if (chat === this.tracker.chat) await this.load(chat);
+            this.tracker.emit('checkpoints');
         } catch (error) {
-            const { message, hint } = /** @type {any} */ (error);
-            this.#complain([message, hint].filter(Boolean).join(' '));
+            const { message, hint, code } = /** @type {any} */ (error);
+            // A notice says which operations, and offers to wait for them.
+            if (code !== 'operations_pending') this.#complain([message, hint].filter(Boolean).join(' '));
         }
     }
 
@@ -144,11 +179,12 @@ export class CheckpointsView {
      */
     #make(checkpoint, index) {
         const { name, status, messageId, createdAt } = checkpoint;
-        const where = !messageId ? '' : index < 0 ? say('checkpointMessageDeleted') : say('checkpointAsOf', { index });
-        const ready = status === undefined || status === 'ready' || checkpoint.revision !== null;
+        const ready = status === 'ready';
+        const where = !ready ? say(status === 'failed' ? 'checkpointFailed' : 'checkpointWaiting')
+            : !messageId ? '' : index < 0 ? say('checkpointMessageDeleted') : jumpButton(index);
         const preview = new RestorePreview({
             name, chat: this.#chat, tracker: this.tracker,
-            restore: () => this.#try((chat) => chat.checkpoints.restore(name)), complain: (problem) => this.#complain(problem),
+            restore: (force) => this.#try(() => restoreSavepoint(this.tracker, name, force)), complain: (problem) => this.#complain(problem),
         });
         const removal = new Question({
             icon: 'fa-trash-can', title: say('removeCheckpoint'), question: say('removeCheckpointSure', { name }), answer: say('remove'),
@@ -157,7 +193,7 @@ export class CheckpointsView {
         const element = make('div', { class: 'vt-checkpoint', 'data-name': name },
             make('div', { class: 'vt-checkpoint-head' },
                 make('div', { class: 'vt-checkpoint-name' }, make('span', { title: name }, name),
-                    make('small', { class: 'vt-faint' }, [ready ? where : say('checkpointWaiting'), moment(createdAt)].filter(Boolean).join(' · '))),
+                    make('small', { class: 'vt-faint' }, where, where ? ' · ' : '', moment(createdAt))),
                 ready ? iconButton('fa-clock-rotate-left', say('restore'), () => preview.toggle(), 'vt-restore') : null,
                 ready && index >= 0 ? iconButton('fa-code-branch', say('branchTip'), () => this.#branch(checkpoint), 'vt-branch') : null,
                 removal.button),
@@ -195,6 +231,20 @@ async function makeBranch(index, swipe) {
     const { branchChat } = another ? await import(BOOKMARKS).catch(() => ({})) : {};
     if (branchChat) await branchChat(index, { swipeId: swipe });
     else await executeSlashCommandsWithOptions(`/branch-create ${index}`);
+}
+
+/**
+ * Create a link to a message. SillyTavern counts messages in the same way.
+ *
+ * @param {number} index
+ */
+function jumpButton(index) {
+    const jump = async () => {
+        // On a phone the panel covers the chat.
+        if (isNarrow()) setOpen(false);
+        await SillyTavern.getContext().executeSlashCommandsWithOptions(`/chat-jump ${index}`);
+    };
+    return make('button', { type: 'button', class: 'vt-jump', title: say('jumpTip'), onclick: jump }, say('checkpointAsOf', { index }));
 }
 
 /** @param {string} text */

@@ -4,7 +4,7 @@
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
-import { asInput, kindOf, read } from '../values/typed.js';
+import { asInput, brokenJson, kindOf, read } from '../values/typed.js';
 
 /** @typedef {import('../values/typed.js').Kind} Kind */
 
@@ -34,6 +34,8 @@ export class ValueInput {
     }
 
     #typed = '';
+    /** The text that was asked about. @type {string|null} */
+    #asked = null;
     /** @type {any} */
     #input = null;
 
@@ -57,19 +59,29 @@ export class ValueInput {
             this.#input = make('input', { ...common, type: 'text', inputmode: 'decimal', autocomplete: 'off' });
         } else {
             const lines = this.#typed.split('\n').reduce((sum, line) => sum + Math.max(Math.ceil(line.length / LINE), 1), 0);
-            this.#input = make('textarea', { ...common, rows: Math.min(Math.max(lines, this.kind === 'json' ? 3 : 1), MOST_LINES), spellcheck: String(this.kind === 'text') });
+            this.#input = make('textarea', { ...common, class: this.kind === 'json' ? 'text_pole vt-code' : 'text_pole', rows: Math.min(Math.max(lines, this.kind === 'json' ? 3 : 1), MOST_LINES), spellcheck: String(this.kind === 'text') });
         }
         this.holder.replaceChildren(this.#input);
     }
 
     focus() {
         this.#input.focus();
-        this.#input.select?.();
+        // At the end of the text: what is typed by mistake replaces nothing.
+        const end = this.#input.value?.length ?? 0;
+        if (this.#input.tagName !== 'SELECT') this.#input.setSelectionRange?.(end, end);
     }
 
     /** Return the value, or show the problem and return null. @returns {{value: any}|null} */
     take() {
-        const found = read(this.kind, this.kind === 'nothing' ? '' : this.#input.value);
+        const text = this.kind === 'nothing' ? '' : this.#input.value;
+        const found = read(this.kind, text);
+        const broken = this.kind === 'auto' ? brokenJson(text) : '';
+        // Somebody who begins a list or an object rarely means text: ask once.
+        if (broken && this.#asked !== text) {
+            this.#asked = text;
+            this.complain(say('looksJson', { error: broken }));
+            return null;
+        }
         if ('value' in found) {
             this.complain('');
             return found;

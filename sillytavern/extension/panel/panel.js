@@ -8,9 +8,12 @@ import { isOpen, onSettings, setOpen } from '../settings.js';
 import { fill, say } from '../strings.js';
 import { otherExtensions, readOther } from '../values/others.js';
 import { AddForm } from './addform.js';
+import { Bin } from './bin.js';
 import { CheckpointsView } from './checkpointsview.js';
 import { differenceList } from './differences.js';
 import { Lines } from './lines.js';
+import { Refresher } from './refresher.js';
+import { SaveNotices } from './savenotices.js';
 import { Notices, showStatus } from './status.js';
 import { ValuesView, groupsOf } from './valuesview.js';
 
@@ -21,16 +24,14 @@ const HISTORY_MS = 300;
 const GLANCE = 12;
 /** How often the values of another extension are read while they are shown. */
 const POLL_MS = 4000;
-const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', regenerate: 'lastRegenerate', restore: 'lastRestore' };
+const TITLES = { swipe: 'lastSwipe', delete: 'lastDelete', reply: 'lastReply', round: 'lastRound', regenerate: 'lastRegenerate', restore: 'lastRestore' };
 
 export class Panel {
     #lines = new Lines();
-    /** @type {ReturnType<typeof setTimeout>|null} */
-    #drawing = null;
-    /** @type {ReturnType<typeof setTimeout>|null} */
-    #reading = null;
-    /** @type {ReturnType<typeof setTimeout>|null} */
-    #listing = null;
+    #drawing = new Refresher(() => this.#draw(), SOON_MS);
+    #reading = new Refresher(() => this.#read(), HISTORY_MS);
+    #listing = new Refresher(() => this.#list(), HISTORY_MS);
+    #offering = new Refresher(() => this.#offerOthers(), 0);
     /** The extension whose values are shown; empty: this one. */
     #whose = '';
     /** @type {string|null} */
@@ -53,15 +54,18 @@ export class Panel {
         const part = (/** @type {string} */ name) => /** @type {any} */ (element.querySelector(`.${name}`));
         showStatus(tracker, part('vt-status'));
         this.notices = new Notices(tracker, part('vt-notices'));
+        new SaveNotices(tracker, this.notices);
         this.empty = part('vt-empty');
         this.own = part('vt-own');
         this.other = part('vt-other');
         this.whose = part('vt-whose');
         this.step = part('vt-step');
-        const redraw = () => this.#drawSoon();
+        const redraw = () => this.#drawing.request();
         this.values = new ValuesView({ tracker, lines: this.#lines, editable: true, redraw });
         this.add = new AddForm(tracker);
+        this.bin = new Bin(tracker, this.#lines);
         part('vt-values').append(this.values.element, this.add.element);
+        this.step.after(this.bin.element);
         this.others = new ValuesView({ tracker, lines: null, editable: false, redraw });
         this.other.append(this.others.element);
         this.checkpoints = new CheckpointsView(tracker, part('vt-checkpoints-section'));
@@ -72,26 +76,29 @@ export class Panel {
         element.addEventListener('keydown', (event) => event.stopPropagation());
         this.whose.addEventListener('change', () => {
             this.#whose = this.whose.value;
-            this.#drawSoon();
+            redraw();
         });
         tracker.on('chat', () => this.#reload());
+        tracker.on('step', redraw);
         tracker.on('change', () => {
-            this.#drawSoon();
-            this.#readSoon();
+            redraw();
+            this.#reading.request();
         });
         tracker.on('reconciled', () => {
-            this.#drawSoon();
-            this.#listSoon();
+            redraw();
+            this.#listing.request();
+            // Changes of a hidden message are undone, even if no value is another one now.
+            this.#reading.request();
         });
-        tracker.on('checkpoints', () => this.#listSoon());
-        tracker.on('saved', () => this.#readSoon());
+        tracker.on('checkpoints', () => this.#listing.request());
+        tracker.on('saved', () => this.#reading.request());
         tracker.on('status', () => this.#reload());
         tracker.on('moved', () => this.#reload());
         const { eventSource, eventTypes } = SillyTavern.getContext();
         // The panel still shows the chat that was open before.
         eventSource.on(eventTypes.CHAT_CHANGED, () => {
             this.checkpoints.clear();
-            this.#drawSoon();
+            redraw();
         });
         onSettings(() => this.#show());
         this.#show();
@@ -103,19 +110,19 @@ export class Panel {
         // The style moves the chat aside.
         document.body.classList.toggle('vt-beside', isOpen());
         if (opened) this.#reload();
-        else this.#drawSoon();
+        else this.#drawing.request();
     }
 
     /** Read everything again, for another chat or after the server is back. */
     #reload() {
-        if (this.element.hidden) return;
-        this.#drawSoon();
-        this.#readSoon(0);
-        this.#listSoon(0);
-        if (this.tracker.status === 'online') this.#offerOthers().catch(ignore);
+        this.#drawing.request();
+        this.#reading.request(0);
+        this.#listing.request(0);
+        this.#offering.request();
     }
 
     async #offerOthers() {
+        if (this.element.hidden || this.tracker.status !== 'online') return;
         const ids = await otherExtensions(this.tracker.vt);
         this.whose.replaceChildren(make('option', { value: '' }, say('own')),
             ...ids.map((id) => make('option', { value: id }, say('readOnly', { extension: id }))));
@@ -124,40 +131,21 @@ export class Panel {
         this.whose.hidden = ids.length === 0;
     }
 
-    #drawSoon() {
-        if (this.element.hidden || this.#drawing !== null) return;
-        this.#drawing = setTimeout(() => {
-            this.#drawing = null;
-            this.#draw().catch(ignore);
-        }, SOON_MS);
+    /** Read the history of the open chat. */
+    async #read() {
+        if (this.element.hidden) return;
+        const { chat } = this.tracker;
+        await this.#lines.load(chat);
+        if (chat && chat === this.tracker.chat) this.lastStep.recall(this.#lines.items);
+        this.#drawing.request();
     }
 
-    /** @param {number} [after] */
-    #readSoon(after = HISTORY_MS) {
-        if (this.element.hidden || this.#reading !== null) return;
-        this.#reading = setTimeout(async () => {
-            this.#reading = null;
-            const { chat } = this.tracker;
-            try {
-                await this.#lines.load(chat);
-                if (chat && chat === this.tracker.chat) this.lastStep.recall(this.#lines.items);
-            } catch (error) {
-                ignore(error);
-            }
-            this.#drawSoon();
-        }, after);
-    }
-
-    /** @param {number} [after] */
-    #listSoon(after = HISTORY_MS) {
-        if (this.element.hidden || this.#listing !== null) return;
-        this.#listing = setTimeout(() => {
-            this.#listing = null;
-            this.checkpoints.load(this.tracker.chat).catch(ignore);
-        }, after);
+    async #list() {
+        if (!this.element.hidden) await this.checkpoints.load(this.tracker.chat);
     }
 
     async #draw() {
+        if (this.element.hidden) return;
         const { chat, vt } = this.tracker;
         if (this.#drawnChat !== (chat?.id ?? null)) {
             this.#drawnChat = chat?.id ?? null;
@@ -183,12 +171,13 @@ export class Panel {
             this.#search();
             // There is no event for other extensions' writes: poll.
             clearTimeout(this.#polling);
-            this.#polling = setTimeout(() => this.#drawSoon(), POLL_MS);
+            this.#polling = setTimeout(() => this.#drawing.request(), POLL_MS);
         } else {
             const { data, instances } = chat.snapshot();
             this.values.update(groupsOf(data, instances));
             this.#search();
             this.#drawStep();
+            this.bin.draw();
         }
     }
 
@@ -223,9 +212,4 @@ export class Panel {
             ? differenceList(differences)
             : make('div', { class: 'vt-faint' }, say('changedNothing')));
     }
-}
-
-/** Ignore a failure: the status shows that the server is away, or the chat is no longer open. @param {unknown} error */
-function ignore(error) {
-    console.debug('[ValueTracker]', error);
 }

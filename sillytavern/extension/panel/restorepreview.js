@@ -10,13 +10,15 @@ import { differenceList } from './differences.js';
 export class RestorePreview {
     #open = false;
     #reads = 0;
+    /** True if the checkpoint does not validate. */
+    #invalid = false;
 
     /**
      * @param {object} about
      * @param {string} about.name of the checkpoint
      * @param {any} about.chat
      * @param {import('../values/tracker.js').Tracker} about.tracker
-     * @param {() => void} about.restore
+     * @param {(force: boolean) => void} about.restore
      * @param {(problem: string) => void} about.complain
      */
     constructor({ name, chat, tracker, restore, complain }) {
@@ -26,7 +28,7 @@ export class RestorePreview {
         this.complain = complain;
         this.title = make('div', {});
         this.changes = make('div', {});
-        this.restore = textButton(say('restore'), restore, { class: 'vt-primary' });
+        this.restore = textButton(say('restore'), () => restore(this.#invalid), { class: 'vt-primary' });
         this.element = make('div', { class: 'vt-preview', hidden: true }, this.title, this.changes,
             make('div', { class: 'vt-buttons' }, textButton(say('cancel'), () => this.close()), this.restore));
     }
@@ -62,7 +64,10 @@ export class RestorePreview {
             this.changes.replaceChildren(
                 differenceList(differences.map((/** @type {any} */ { instanceId, key, before, after }) => (
                     { title: this.tracker.reference(instanceId ?? null, key), before: after, after: before }))),
+                ...report.errors.map((/** @type {string} */ error) => make('div', { class: 'vt-problem' }, say('savepointError', { error }))),
                 ...report.warnings.map((/** @type {string} */ warning) => make('div', { class: 'vt-faint' }, warning)));
+            this.#invalid = !report.success;
+            this.restore.textContent = say(report.success ? 'restore' : 'restoreAnyway');
             this.restore.hidden = !any;
             this.element.hidden = false;
         } catch (error) {

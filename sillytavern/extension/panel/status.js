@@ -4,11 +4,17 @@
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
+import { diagnose, reasonOf } from '../values/diagnosis.js';
 import { BY_PLAYER } from '../values/tracker.js';
+import { bringBack } from './bin.js';
 import { valueShown } from './valueshown.js';
 
 /** How long a passing notice is shown. */
 const NEWS_MS = 6000;
+/** Notices that are not about one chat. */
+const LASTING = new Set(['moved', 'versions']);
+/** How often the reason is asked for while the server is away. */
+const LOOK_MS = 5000;
 
 /**
  * @param {import('../values/tracker.js').Tracker} tracker
@@ -29,6 +35,9 @@ export function showStatus(tracker, element) {
 export class Notices {
     /** @type {Map<string, any>} */
     #shown = new Map();
+    /** The status whose reason was asked for. */
+    #diagnosed = '';
+    #reason = make('span', { class: 'vt-why' });
 
     /**
      * @param {import('../values/tracker.js').Tracker} tracker
@@ -37,26 +46,69 @@ export class Notices {
     constructor(tracker, element) {
         this.tracker = tracker;
         this.element = element;
-        const showAway = () => {
-            if (tracker.status === 'away') this.#show('away', [say('awayNotice')]);
-            else this.#drop('away');
-        };
+        const showAway = () => this.#showAway();
         tracker.on('status', showAway);
         tracker.on('chat', () => {
-            for (const kind of [...this.#shown.keys()]) if (kind !== 'moved') this.#drop(kind);
+            for (const kind of [...this.#shown.keys()]) if (!LASTING.has(kind)) this.drop(kind);
             showAway();
         });
         tracker.on('stale', (stale) => {
             if (stale) this.#stale();
-            else this.#drop('stale');
+            else this.drop('stale');
         });
-        tracker.on('error', (error) => this.#show('error', [say('errorNotice', { error: error.message })], true));
-        tracker.on('moved', () => this.#show('moved', [say('movedNotice')], true));
+        tracker.on('error', (error) => {
+            const why = reasonOf(error);
+            this.show('error', [why ? say(why) : say('errorNotice', { error: error.message })], !why, Boolean(why));
+        });
+        tracker.on('moved', () => this.show('moved', [say('movedNotice')], true));
+        tracker.on('removed', (removed) => this.#removed(removed));
         tracker.on('conflict', (conflict) => this.#conflict(conflict));
     }
 
+    /** Say that the server is away and why, or that something is wrong although it answers. */
+    #showAway() {
+        const { status, problem, vt } = this.tracker;
+        const retry = () => textButton(say('tryNow'), () => this.#retry(), { class: 'vt-retry' });
+        if (status !== 'away') this.drop('away');
+        if (status === 'closed' && problem) {
+            const why = reasonOf(problem);
+            const { message, hint } = /** @type {any} */ (problem);
+            this.show('refused', [why ? say(why) : [message, hint].filter(Boolean).join(' '), retry()]);
+            return;
+        }
+        this.drop('refused');
+        if (status === 'away') this.show('away', [say('awayNotice'), this.#reason, retry()]);
+        if (!vt || status === this.#diagnosed) return;
+        this.#diagnosed = status;
+        void this.#diagnose();
+    }
+
+    async #diagnose() {
+        const { vt, status } = this.tracker;
+        const why = await diagnose(vt);
+        if (status !== this.tracker.status) return;
+        this.#reason.textContent = why ? say(why) : '';
+        if (status === 'online' && why === 'whyVersions') this.show('versions', [say(why)], false, true);
+        // The plugin starts its server: it may soon have another reason.
+        if (status === 'away') setTimeout(() => this.tracker.status === 'away' && this.#diagnose(), LOOK_MS);
+    }
+
+    async #retry() {
+        await this.tracker.retry();
+        if (this.tracker.status === 'away') await this.#diagnose();
+    }
+
+    /** @param {{instanceId: string|null, key: string, before: any}} removed */
+    #removed(removed) {
+        const { instanceId, key } = removed;
+        this.show('removed', [say('removedNotice', { key: this.tracker.reference(instanceId, key) }), textButton(say('undo'), () => {
+            this.drop('removed');
+            void bringBack(this.tracker, removed);
+        }, { class: 'vt-undo' })], false, true);
+    }
+
     #stale() {
-        this.#show('stale', [say('staleNotice'),
+        this.show('stale', [say('staleNotice'),
             textButton(say('reload'), () => SillyTavern.getContext().reloadCurrentChat(), { title: say('reloadTip') }),
             textButton(say('insist'), () => this.tracker.chat?.insist(), { title: say('insistTip') })]);
     }
@@ -67,10 +119,10 @@ export class Notices {
         const now = kept === 'mine' ? mine : theirs;
         const plain = (/** @type {any} */ value) => valueShown(value).textContent;
         const kind = `conflict ${JSON.stringify([instanceId, key])}`;
-        this.#show(kind, [
+        this.show(kind, [
             say(kept === 'mine' ? 'conflictNotice' : 'conflictLost', { key: this.tracker.reference(instanceId, key), other: plain(other), now: plain(now) }),
             textButton(say('useOther', { value: plain(other) }), () => {
-                this.#drop(kind);
+                this.drop(kind);
                 use(other, BY_PLAYER);
             }),
         ], false, true);
@@ -81,19 +133,20 @@ export class Notices {
      * @param {Array<Node|string>} content
      * @param {boolean} [passing] disappears by itself
      * @param {boolean} [closable]
+     * @param {string} [tone] the kind whose colour it has
      */
-    #show(kind, content, passing = false, closable = false) {
-        this.#drop(kind);
-        const notice = make('div', { class: `vt-notice vt-notice-${kind.split(' ')[0]}`, role: 'status' },
+    show(kind, content, passing = false, closable = false, tone = kind.split(' ')[0]) {
+        this.drop(kind);
+        const notice = make('div', { class: `vt-notice vt-notice-${kind.split(' ')[0]} vt-notice-${tone}`, role: 'status' },
             ...content.map((part) => (typeof part === 'string' ? make('span', {}, part) : part)),
-            closable ? textButton(say('close'), () => this.#drop(kind)) : null);
+            closable ? textButton(say('close'), () => this.drop(kind)) : null);
         this.#shown.set(kind, notice);
         this.element.append(notice);
-        if (passing) setTimeout(() => notice === this.#shown.get(kind) && this.#drop(kind), NEWS_MS);
+        if (passing) setTimeout(() => notice === this.#shown.get(kind) && this.drop(kind), NEWS_MS);
     }
 
     /** @param {string} kind */
-    #drop(kind) {
+    drop(kind) {
         this.#shown.get(kind)?.remove();
         this.#shown.delete(kind);
     }

@@ -5,15 +5,20 @@
  */
 
 import { exactText } from '../client/valuetracker.js';
-import { make, moment } from '../dom.js';
+import { iconButton, make, moment, textButton } from '../dom.js';
 import { isInPrompt, setInPrompt, settings } from '../settings.js';
 import { say } from '../strings.js';
 import { macrosWork } from '../tavern/macros.js';
 import { asText, kindOf } from '../values/typed.js';
+import { change } from './differences.js';
+import { KeyHistory } from './keyhistory.js';
+import { MoveForm } from './moveforms.js';
 import { Question } from './question.js';
+import { Refresher } from './refresher.js';
 import { valueShown } from './valueshown.js';
 
-const SHOWN_HISTORY = 12;
+/** Changes within this time are read together. */
+const HISTORY_MS = 200;
 /** A longer text is cut off in its row. */
 const SHORT = 30;
 
@@ -29,17 +34,25 @@ export class ValueDetails {
         this.inPrompt = make('input', { type: 'checkbox', onchange: () => setInPrompt(row.reference, this.inPrompt.checked) });
         this.label = make('label', { class: 'checkbox_label' }, this.inPrompt, make('span', {}, say('includeInPrompt')));
         this.removal = new Question({
-            icon: 'fa-trash-can', title: say('removeValue'), question: say('removeSure', { key: row.key }), answer: say('remove'), act: () => row.remove(),
+            icon: 'fa-trash-can', title: say('removeValue'), question: say('removeSure', { key: row.key }), answer: say('remove'), act: () => row.remove().catch(() => {}),
         });
+        this.moving = new MoveForm(row);
+        const move = iconButton('fa-right-left', say('moveValue'), () => this.moving.toggle(), 'vt-move');
         this.code = make('code', {});
         this.macro = make('div', { class: 'vt-macro' }, `${say('macro')} `, this.code);
         this.macrosOff = make('div', { class: 'vt-faint' }, say('macrosOff'));
         this.history = make('ol', { class: 'vt-history', 'aria-label': say('history') });
         this.noHistory = make('div', { class: 'vt-faint' }, say('noHistory'));
+        this.past = new KeyHistory(row.instanceId, row.key);
+        this.reading = new Refresher(() => this.#read(), HISTORY_MS);
+        this.more = textButton(say('olderChanges'), () => {
+            this.past.extend();
+            this.reading.request(0);
+        }, { class: 'vt-older' });
         this.elements = [
             this.full,
-            ...(shown.editable ? [make('div', { class: 'vt-facts' }, this.label, this.removal.button), this.removal.asking, this.macro, this.macrosOff] : []),
-            ...(shown.lines ? [this.history, this.noHistory] : []),
+            ...(shown.editable ? [make('div', { class: 'vt-facts' }, this.label, make('span', {}, move, this.removal.button)), this.removal.asking, this.moving.element, this.macro, this.macrosOff] : []),
+            ...(shown.lines ? [this.history, this.noHistory, this.more] : []),
         ];
     }
 
@@ -55,9 +68,32 @@ export class ValueDetails {
         this.label.title = all ? say('allInPrompt') : '';
         this.code.textContent = `{{vt::${reference}}}`;
         this.macrosOff.hidden = macrosWork();
-        const items = this.shown.lines?.of(this.row.instanceId, this.row.key).slice(0, SHOWN_HISTORY) ?? [];
+        if (this.shown.lines) {
+            this.#draw();
+            // Each new state of the chat's history may have changes of this value.
+            if (this.#seen !== this.shown.lines.items) this.reading.request(this.past.known ? HISTORY_MS : 0);
+            this.#seen = this.shown.lines.items;
+        }
+    }
+
+    /** @type {unknown} */
+    #seen = null;
+
+    async #read() {
+        const { chat } = this.shown.tracker;
+        // Without the server the history is not known.
+        if (!chat || chat.away || !this.history.isConnected) return;
+        await this.past.load(chat);
+        this.#draw();
+    }
+
+    #draw() {
+        const { items, hasMore, known } = this.past;
+        const away = Boolean(this.shown.tracker.chat?.away);
         this.history.hidden = items.length === 0;
-        this.noHistory.hidden = items.length > 0;
+        this.noHistory.textContent = say(away ? 'historyAway' : 'noHistory');
+        this.noHistory.hidden = items.length > 0 || !(known || away);
+        this.more.hidden = !hasMore;
         this.history.replaceChildren(...items.map((item) => this.#item(item)));
     }
 
@@ -65,10 +101,10 @@ export class ValueDetails {
     #item(item) {
         const counts = item.live && !item.superseded;
         return make('li', { class: counts ? '' : 'vt-dormant' },
-            make('span', { class: 'vt-when', title: new Date(item.at).toLocaleString() }, `${this.#who(item)} · ${moment(item.at)}`),
+            make('span', { class: 'vt-when', title: moment(item.at, true) }, `${this.#who(item)} · ${moment(item.at)}`),
             item.superseded
                 ? make('span', { class: 'vt-change' }, valueShown(item.value))
-                : make('span', { class: 'vt-change' }, valueShown(item.before), ' → ', valueShown(item.after)));
+                : change(item.before, item.after));
     }
 
     /** @param {import('./lines.js').Item} item */

@@ -137,8 +137,10 @@ export class ValueRow {
         this.shown.redraw();
     }
 
-    remove() {
-        return this.#row.remove(this.key, BY_PLAYER).catch(() => {});
+    async remove() {
+        const before = this.#now;
+        await this.#row.remove(this.key, BY_PLAYER);
+        this.shown.tracker.emit('removed', { instanceId: this.instanceId, key: this.key, before });
     }
 
     get #row() {

@@ -5,10 +5,11 @@
  * values that match.
  */
 
-import { make, setChildren, textButton } from '../dom.js';
+import { iconButton, make, setChildren, textButton } from '../dom.js';
 import { say } from '../strings.js';
-import { characterName } from '../values/tracker.js';
+import { namesOf, personName } from '../values/people.js';
 import { asText } from '../values/typed.js';
+import { HolderForm } from './moveforms.js';
 import { ValueRow } from './valuerow.js';
 
 /** With more than MANY values, all groups together show about SHOWN of them. */
@@ -151,7 +152,10 @@ export class ValuesView {
         const title = make('button', { type: 'button', class: 'vt-fold', onclick: () => turn('folded') }, caret, name);
         const list = make('div', { class: 'vt-rows' });
         const more = textButton('', () => turn('all'), { class: 'vt-more' });
-        const element = make('section', { class: 'vt-group' }, make('h4', { class: 'vt-group-title' }, title), list, more);
+        const holder = id !== null && this.shown.editable ? new HolderForm(this.shown.tracker, id) : null;
+        const change = holder ? iconButton('fa-pen', say('holderChange'), () => holder.toggle(), 'vt-holder') : null;
+        const heading = make('div', { class: 'vt-group-head' }, make('h4', { class: 'vt-group-title' }, title), change);
+        const element = make('section', { class: 'vt-group' }, heading, holder?.element, list, more);
         /** @type {GroupView} */
         const view = { element, title, caret, name, list, more, folded: false, all: false };
         this.#groupViews.set(id, view);
@@ -187,10 +191,11 @@ export function groupsOf(data, instances) {
     const byCharacter = Map.groupBy
         ? Map.groupBy(instances, ({ instance }) => instance.characterId)
         : instances.reduce((map, one) => map.set(one.instance.characterId, [...(map.get(one.instance.characterId) ?? []), one]), new Map());
+    const names = namesOf(instances.map(({ instance }) => instance));
     const others = [...byCharacter].flatMap(([characterId, some]) => {
-        const character = characterName(characterId);
+        const character = personName(characterId);
         return some.map((/** @type {any} */ { instance, data: values }) => {
-            const own = instance.name ?? (some.length > 1 ? instance.id : character);
+            const own = names.get(instance.id) ?? character;
             const title = own === character ? character : say('instanceCount', { name: character, instance: own });
             return { id: instance.id, title, data: values };
         });

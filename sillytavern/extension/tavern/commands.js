@@ -8,8 +8,9 @@ import { exactText } from '../client/valuetracker.js';
 import { make } from '../dom.js';
 import { say } from '../strings.js';
 import { ABSENT, isKey, lookUp } from '../values/paths.js';
-import { BY_PLAYER, createCheckpoint } from '../values/tracker.js';
-import { asText, read } from '../values/typed.js';
+import { createSavepoint, restoreSavepoint } from '../values/savepoints.js';
+import { BY_PLAYER } from '../values/tracker.js';
+import { asText, kindOf, read } from '../values/typed.js';
 
 /** @typedef {import('../values/tracker.js').Tracker} Tracker */
 /** @typedef {Record<string, any>} Named */
@@ -18,6 +19,9 @@ import { asText, read } from '../values/typed.js';
 const QUOTED = /^"((?:[^"\\]|\\.)*)"(?:\s+([^]*)|$)/;
 const YES = new Set(['true', 'on', '1', 'yes']);
 const NO = new Set(['', 'false', 'off', '0', 'no']);
+
+/** @type {Record<string, any>} */
+const KINDS = { text: 'kindText', number: 'kindNumber', switch: 'kindSwitch', json: 'kindJson' };
 
 class Refusal extends Error {}
 
@@ -187,8 +191,23 @@ async function setValue(tracker, named, text) {
     if (rest === '' && as !== 'text') throw new Refusal(say('commandNoValue', { key: path }));
     const found = read(as === 'text' ? 'text' : 'auto', rest);
     if ('problem' in found) throw new Refusal(say(found.problem, { error: found.error }));
+    const before = lookUp(tracker.owners, path);
     await tracker.set(path, found.value, optionsOf(named));
+    tellKind(path, before, found.value);
     return asText(found.value);
+}
+
+/**
+ * Tell the player that a value has another type now: later calls of the model and other extensions may fail.
+ *
+ * @param {string} key
+ * @param {any} before
+ * @param {any} after
+ */
+function tellKind(key, before, after) {
+    const [old, now] = [before === ABSENT ? 'nothing' : kindOf(before), kindOf(after)];
+    if (old === now || old === 'nothing' || now === 'nothing') return;
+    toastr.info(say('kindChanged', { key, before: say(KINDS[old]), after: say(KINDS[now]) }), '/vt-set', { escapeHtml: true });
 }
 
 /**
@@ -211,15 +230,13 @@ async function increment(tracker, named, text) {
  * @param {string} text
  */
 async function nameCheckpoint(tracker, named, text) {
-    const chat = openChat(tracker);
+    openChat(tracker);
     const last = SillyTavern.getContext().chat.length - 1;
     const message = named.message === undefined || named.message === '' ? last : Number(named.message);
     if (!Number.isInteger(message) || message < 0 || message > last) {
         throw new Refusal(say('commandNoMessage', { index: named.message }));
     }
-    const { name } = await createCheckpoint(chat, message, unquoted(text));
-    tracker.emit('checkpoints');
-    return name;
+    return (await createSavepoint(tracker, message, unquoted(text))).name;
 }
 
 /**
@@ -232,5 +249,5 @@ async function restore(tracker, named, text) {
     const name = unquoted(text);
     if (!name) throw new Refusal(say('commandNoCheckpoint'));
     if (isTrue(named, 'preview')) return exactText(await chat.checkpoints.diff(name));
-    return String((await chat.checkpoints.restore(name)).changed);
+    return String((await restoreSavepoint(tracker, name)).changed);
 }

@@ -16,6 +16,11 @@ export function followRenames(tracker) {
         const name = SillyTavern.getContext().characters.find((/** @type {any} */ one) => one.avatar === from)?.name ?? '';
         change({ renames: [...settings().renames, { from, to, name }] });
     });
+    // The values of a persona belong to its avatar file, which stays: only its names in the settings change.
+    eventSource.on(eventTypes.PERSONA_RENAMED, (/** @type {{oldName: string, newName: string}} */ { oldName, newName }) => {
+        change({ chosen: renamed(settings().chosen, oldName, newName) });
+        tracker.emit('change', { source: 'remote', changes: [] });
+    });
     let working = false;
     const work = async () => {
         if (working || tracker.status !== 'online') return;
@@ -54,7 +59,16 @@ async function carryOut(tracker, rename) {
     change({
         renames: renames.filter((one) => one !== rename),
         // The prompt keeps the same values as before.
-        chosen: before ? chosen.map((reference) => (reference.startsWith(`${before}.`) ? name + reference.slice(before.length) : reference)) : chosen,
+        chosen: renamed(chosen, before, name),
     });
     tracker.emit('change', { source: 'remote', changes: [] });
+}
+
+/**
+ * @param {string[]} chosen names of values
+ * @param {string} before
+ * @param {string} name
+ */
+function renamed(chosen, before, name) {
+    return before ? chosen.map((reference) => (reference.startsWith(`${before}.`) ? name + reference.slice(before.length) : reference)) : chosen;
 }

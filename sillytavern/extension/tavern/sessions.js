@@ -52,6 +52,7 @@ export function startSessions(tracker) {
  */
 async function reply(tracker, { id, context }) {
     let given = null;
+    const began = Date.now();
     try {
         const { generateRaw } = SillyTavern.getContext();
         given = parseReply(await generateRaw({ prompt: promptOf(context), trimNames: false }));
@@ -60,6 +61,7 @@ async function reply(tracker, { id, context }) {
     }
     try {
         await tracker.vt.request('POST', '/session/reply', { body: { id, reply: given } });
+        tracker.emit('synced', { ok: given !== null, count: context.messages?.length ?? 0, ms: Date.now() - began });
     } catch (error) {
         console.info('[ValueTracker] The reply to a session arrived too late.', error);
     }

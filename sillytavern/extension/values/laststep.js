@@ -1,14 +1,17 @@
 /**
- * Collects the changes of the last step of the story: a swipe, a deletion, a reply.
+ * Collects the changes of the last step of the story: a swipe, a deletion, a reply, a round of a group.
  *
  * A step starts with SillyTavern's event; the first value of each key since then is kept. So a swipe
- * that undoes 50 → 45 and then sets 47 is shown as 45 → 47. A player's edits belong to no step.
+ * that undoes 50 → 45 and then sets 47 is shown as 45 → 47. A reply that replaces another is shown as
+ * what it did itself: undoing the other one is not part of it. A player's edits belong to no step.
  */
 
 import { exactText } from '../client/valuetracker.js';
 
-/** @typedef {'swipe'|'delete'|'reply'|'regenerate'|'restore'} Step */
-/** @typedef {{instanceId: string|null, key: string, before: any, after: any, written: boolean}} Difference */
+/** @typedef {'swipe'|'delete'|'reply'|'round'|'regenerate'|'restore'} Step */
+/** @typedef {{instanceId: string|null, key: string, before: any, after: any}} Difference */
+/** Generations that are not replies. */
+const ASIDE = new Set(['quiet', 'impersonate', 'continue']);
 
 export class LastStep {
     /** @type {Step|null} */
@@ -16,6 +19,8 @@ export class LastStep {
     /** The first and last value of each key; undefined: missing. @type {Map<string, Difference>} */
     #changes = new Map();
     #generating = false;
+    /** True while the members of a group reply in turn: their replies are one step. */
+    #round = false;
     /** The swipe that SillyTavern shows after the deletion of another. @type {{messageId: number, newSwipeId: number}|null} */
     #instead = null;
 
@@ -43,14 +48,19 @@ export class LastStep {
             if (!this.#generating) this.#begin('delete');
         });
         eventSource.on(eventTypes.GENERATION_STARTED, (/** @type {string} */ type, /** @type {any} */ _, /** @type {boolean} */ dryRun) => {
-            if (dryRun || ['quiet', 'impersonate', 'continue'].includes(type)) return;
+            if (dryRun || ASIDE.has(type)) return;
             // After a function call SillyTavern starts another generation for the same reply.
-            if (!this.#generating && type !== 'swipe') this.#begin(type === 'regenerate' ? 'regenerate' : 'reply');
+            if (!this.#generating && !this.#round && type !== 'swipe') this.#begin(type === 'regenerate' ? 'regenerate' : 'reply');
             this.#generating = true;
         });
         for (const name of [eventTypes.GENERATION_ENDED, eventTypes.GENERATION_STOPPED]) {
             eventSource.on(name, () => { this.#generating = false; });
         }
+        eventSource.on(eventTypes.GROUP_WRAPPER_STARTED, (/** @type {{type: string}} */ { type }) => {
+            this.#round = true;
+            if (type !== 'swipe' && !ASIDE.has(type)) this.#begin('round');
+        });
+        eventSource.on(eventTypes.GROUP_WRAPPER_FINISHED, () => { this.#round = false; });
         tracker.on('change', ({ source, changes }) => {
             // A restore is reported twice, by its answer and by the feed; the second one has no changes.
             if (source === 'restore' && changes.length) this.#begin('restore');
@@ -68,6 +78,7 @@ export class LastStep {
     #begin(step) {
         this.step = step;
         this.#changes.clear();
+        this.tracker.emit('step');
     }
 
     /**
@@ -79,9 +90,8 @@ export class LastStep {
             if (space) continue;
             const id = JSON.stringify([instanceId, key]);
             const known = this.#changes.get(id);
-            // The changes of a new reply start after those of the replaced reply are undone.
-            const anew = !known || (this.step === 'regenerate' && written && !known.written);
-            this.#changes.set(id, { instanceId, key, before: anew ? before : known.before, after, written: written || Boolean(known?.written) });
+            if (!known && !written && this.step === 'regenerate') continue;
+            this.#changes.set(id, { instanceId, key, before: known ? known.before : before, after });
         }
     }
 

@@ -2,7 +2,8 @@
  * Reads the values of other extensions for this chat.
  */
 
-import { EXTENSION_ID, charactersInChat } from './tracker.js';
+import { people } from './people.js';
+import { EXTENSION_ID } from './tracker.js';
 
 /**
  * Return the ids of the other extensions; none if the user may not read the list.
@@ -33,7 +34,7 @@ export async function readOther(vt, extensionId, chatId) {
     const found = { data: state?.data ?? {}, instances: [...(state?.instances ?? [])] };
     // The state is null if the other extension does not know the chat.
     const known = new Set(found.instances.map(({ instance }) => instance.id));
-    const inChat = new Set(charactersInChat().flatMap(({ avatar, name }) => [avatar, name]));
+    const inChat = new Set(people().flatMap(({ id, name }) => [id, name]));
     const { body: characters } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}`);
     for (const { id } of characters.filter((/** @type {any} */ one) => inChat.has(one.id))) {
         const { body } = await vt.request('GET', `/cross-extension/characters/${part(extensionId)}/${part(id)}`);

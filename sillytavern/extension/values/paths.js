@@ -2,7 +2,8 @@
  * Finds values by name in macros, commands and prompts: `key`, `key.path`, `character.key.path`.
  *
  * Keys and names may contain dots: the longest existing name wins, and the chat's own values come
- * before those of its instances.
+ * before those of its instances. A name in other letters (HP for hp) means the same value, unless there
+ * is one with exactly these letters.
  */
 
 const LONGEST_KEY = 1024;
@@ -37,11 +38,24 @@ export const ABSENT = Symbol('absent');
  * @returns {any} the value, or ABSENT
  */
 export function lookUp(owners, path) {
-    for (const { owner, rest } of readings(owners, path)) {
-        const keys = steps(owner.data, rest);
-        if (keys) return keys.reduce((value, key) => value[key], owner.data);
+    const found = existing(readings(owners, path));
+    return found ? found.keys.reduce((value, key) => value[key], found.owner.data) : ABSENT;
+}
+
+/**
+ * Return the first reading that leads to a value. Only if none does, the case of letters is ignored.
+ *
+ * @param {Array<{owner: Owner, rest: string}>} found
+ * @returns {{owner: Owner, keys: string[]}|null}
+ */
+function existing(found) {
+    for (const exact of [true, false]) {
+        for (const { owner, rest } of found) {
+            const keys = steps(owner.data, rest, exact);
+            if (keys) return { owner, keys };
+        }
     }
-    return ABSENT;
+    return null;
 }
 
 /**
@@ -53,14 +67,12 @@ export function lookUp(owners, path) {
  */
 export function locate(owners, path) {
     const found = readings(owners, path);
-    for (const { owner, rest } of found) {
-        const keys = steps(owner.data, rest);
-        if (keys) return { owner, keys };
-    }
+    const there = existing(found);
+    if (there) return there;
     // A new field of an existing object or list; else a new key of the named owner.
     for (const { owner, rest } of found) {
         for (const [head, field] of splits(rest)) {
-            const keys = steps(owner.data, head);
+            const keys = steps(owner.data, head, true) ?? steps(owner.data, head, false);
             const inside = keys?.reduce((value, key) => value[key], owner.data);
             if (keys && isContainer(inside)) return { owner, keys: [...keys, field] };
         }
@@ -80,7 +92,8 @@ function readings(owners, path) {
     for (const owner of owners) {
         if (owner.id === null) found.push({ owner, rest: path });
         for (const name of owner.names) {
-            if (name && path.length > name.length + 1 && path.startsWith(`${name}.`)) {
+            const begins = path[name.length] === '.' && path.slice(0, name.length).toLowerCase() === name.toLowerCase();
+            if (name && begins && path.length > name.length + 1) {
                 found.push({ owner, rest: path.slice(name.length + 1) });
             }
         }
@@ -93,17 +106,31 @@ function readings(owners, path) {
  *
  * @param {any} container
  * @param {string} path
+ * @param {boolean} exact false: in any case of letters
  * @returns {string[]|null}
  */
-function steps(container, path) {
+function steps(container, path, exact) {
     if (!isContainer(container)) return null;
-    if (Object.hasOwn(container, path)) return [path];
+    const whole = keyIn(container, path, exact);
+    if (whole !== null) return [whole];
     for (const [head, rest] of splits(path)) {
-        if (!Object.hasOwn(container, head)) continue;
-        const further = steps(container[head], rest);
-        if (further) return [head, ...further];
+        const key = keyIn(container, head, exact);
+        const further = key === null ? null : steps(container[key], rest, exact);
+        if (key !== null && further) return [key, ...further];
     }
     return null;
+}
+
+/**
+ * @param {any} container
+ * @param {string} key
+ * @param {boolean} exact
+ * @returns {string|null} the key as it is written there
+ */
+function keyIn(container, key, exact) {
+    if (Object.hasOwn(container, key)) return key;
+    if (exact) return null;
+    return Object.keys(container).find((one) => one.toLowerCase() === key.toLowerCase()) ?? null;
 }
 
 /**

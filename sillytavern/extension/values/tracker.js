@@ -8,6 +8,7 @@
 import { ValueTracker, sum } from '../client/valuetracker.js';
 import { say } from '../strings.js';
 import { canSetField, locate } from './paths.js';
+import { isSame, namesOf, people, persona, personName } from './people.js';
 
 /** Values set by macros, commands, the model and the player belong to this extension. */
 export const EXTENSION_ID = 'valuetracker-panel';
@@ -26,18 +27,24 @@ export class Tracker {
     problem = null;
     /** @type {Map<string, Set<(argument: any) => void>>} */
     #listeners = new Map();
+    /** The names of all instances so far: one that was removed still has its name. @type {Map<string, string>} */
+    #seen = new Map();
+    /** Instances that are being created, by their characters. @type {Map<string, Promise<any>>} */
+    #adding = new Map();
 
     /** @returns {Promise<void>} */
     async connect() {
+        this.problem = null;
         try {
-            this.vt = await ValueTracker.connect({ extensionId: EXTENSION_ID, exactIntegers: true });
+            // Every write here is awaited, so none waits for others.
+            this.vt = await ValueTracker.connect({ extensionId: EXTENSION_ID, exactIntegers: true, saveMs: [0, 0] });
         } catch (error) {
             this.problem = /** @type {Error} */ (error);
             console.warn('[ValueTracker]', error);
             this.emit('status', 'closed');
             return;
         }
-        for (const name of ['chat', 'change', 'reconciled', 'conflict', 'status', 'moved', 'stale', 'error', 'saved']) {
+        for (const name of ['chat', 'change', 'reconciled', 'conflict', 'status', 'moved', 'stale', 'error', 'saved', 'checkpoints', 'operations']) {
             this.vt.on(name, (/** @type {any} */ argument) => this.emit(name, argument));
         }
         this.emit('status', this.status);
@@ -56,7 +63,7 @@ export class Tracker {
     }
 
     /**
-     * @param {string} name an event of the client, or `checkpoints` when their list has changed
+     * @param {string} name an event of the client, or `step`, `savepoint`, `pending`, `removed`, `synced` of this extension
      * @param {any} [argument]
      */
     emit(name, argument) {
@@ -75,6 +82,12 @@ export class Tracker {
         return this.vt?.status ?? 'connecting';
     }
 
+    /** Try now if the server is there. */
+    async retry() {
+        if (this.vt) await this.vt.retry();
+        else await this.connect();
+    }
+
     /** The open chat, or null. @returns {any} */
     get chat() {
         return this.vt?.hasChat ? this.vt.chat : null;
@@ -88,11 +101,18 @@ export class Tracker {
     get owners() {
         const { chat } = this;
         if (!chat) return [];
+        const present = people();
+        const names = namesOf(chat.instances);
+        for (const [id, name] of names) this.#seen.set(id, name);
+        const rank = (/** @type {any} */ { characterId }) => (present.findIndex(({ id }) => id === characterId) + 1) || Infinity;
+        const instances = [...chat.instances].sort((one, other) => rank(one) - rank(other) || 0);
         return [
             { id: null, names: [], data: chat.state },
-            ...chat.instances.map((/** @type {any} */ one) => ({
-                id: one.id, names: namesOf(one.id, one.name, one.characterId), data: one.state,
-            })),
+            ...instances.map((/** @type {any} */ { id, characterId, state }) => {
+                const person = present.find((one) => one.id === characterId);
+                const known = [names.get(id), personName(characterId), ...person?.aliases ?? [], characterId, id];
+                return { id, names: /** @type {string[]} */ ([...new Set(known)]), data: state };
+            }),
         ];
     }
 
@@ -117,11 +137,11 @@ export class Tracker {
      * @returns {Promise<number|bigint>}
      */
     async increment(path, by, options) {
-        const { chat, row, keys } = await this.#at(path);
+        const { chat, row, keys, owner } = await this.#at(path);
         return await this.#following(options, async () => {
             if (keys.length === 1) return (await row.increment(keys[0], by, options)).value;
             const before = keys.reduce((value, key) => value?.[key], row.state);
-            if (!['number', 'bigint', 'undefined'].includes(typeof before)) throw new TypeError(say('notCountable', { key: path }));
+            if (!['number', 'bigint', 'undefined'].includes(typeof before)) throw new TypeError(say('notCountable', { key: this.reference(owner.id === null ? null : row.id, keys.join('.')) }));
             const after = sum(before ?? 0, by);
             await written(chat, row, keys, after, options);
             return after;
@@ -148,14 +168,14 @@ export class Tracker {
     async #at(path) {
         const chat = this.vt.chat;
         const { owner, keys } = locate([...this.owners, ...this.#withoutValues], path);
-        if (owner.id === null) return { chat, row: chat, keys };
-        return { chat, row: owner.id === '' ? await this.instanceOf(owner.names[0]) : chat.instance(owner.id), keys };
+        if (owner.id === null) return { chat, row: chat, keys, owner };
+        return { chat, row: owner.id === '' ? await this.instanceOf(owner.names[0]) : chat.instance(owner.id), keys, owner };
     }
 
-    /** Characters of the chat that have no values yet. @returns {Owner[]} */
+    /** People of the chat that have no values yet. @returns {Owner[]} */
     get #withoutValues() {
         const known = new Set(this.chat?.instances.map((/** @type {any} */ { characterId }) => characterId));
-        return charactersInChat().filter(({ avatar }) => !known.has(avatar)).map(({ name }) => ({ id: '', names: [name], data: {} }));
+        return people().filter(({ id }) => !known.has(id)).map(({ name, aliases }) => ({ id: '', names: [name, ...aliases], data: {} }));
     }
 
     /**
@@ -169,22 +189,55 @@ export class Tracker {
         if (instanceId === null) return key;
         const { owners } = this;
         const owner = owners.find((one) => one.id === instanceId);
-        const names = owner?.names ?? [instanceId];
+        if (!owner) return `${this.holderName(instanceId)}.${key}`;
+        // An id says nothing to a player, unless it is a name as well.
+        const names = owner.names.filter((name) => name !== instanceId || name === owner.names[0]);
         const clear = names.find((name) => locate(owners, `${name}.${key}`).owner.id === instanceId);
         return `${clear ?? names[0]}.${key}`;
     }
 
     /**
-     * Return the instance of a name; create it if there is none.
+     * Return the name of an instance, as it is offered.
+     *
+     * @param {string} instanceId
+     */
+    holderName(instanceId) {
+        return this.owners.find(({ id }) => id === instanceId)?.names[0] ?? this.#seen.get(instanceId) ?? say('somebody');
+    }
+
+    /**
+     * Return the names of everybody who has values, or may have: whom to offer.
+     *
+     * @returns {string[]}
+     */
+    get holders() {
+        const owners = this.owners.filter(({ id }) => id !== null).map(({ names }) => names[0]);
+        const others = this.#withoutValues.map(({ names }) => names[0]);
+        return [...owners, ...others.filter((name) => !owners.some((owner) => isSame(owner, name)))];
+    }
+
+    /**
+     * Return the instance of a name; create it if there is none. The people of the chat come before other
+     * holders of values.
      *
      * @param {string} name
      */
     async instanceOf(name) {
-        const owner = this.owners.find((one) => one.id !== null
-            && one.names.some((known) => known.toLowerCase() === name.toLowerCase()));
+        const { owners } = this;
+        const called = (/** @type {{names: string[]}} */ { names }) => names.some((known) => isSame(known, name));
+        const person = people().find((one) => called({ names: [one.name, ...one.aliases] }));
+        const own = person && owners.find(({ id, names }) => id !== null && names.includes(person.id));
+        const owner = own ?? (person ? null : owners.find((one) => one.id !== null && called(one)));
         if (owner) return this.chat.instance(owner.id);
-        const character = charactersInChat().find((one) => one.name.toLowerCase() === name.toLowerCase());
-        return await this.vt.chat.addInstance({ characterId: character?.avatar ?? name, name: character?.name ?? name });
+        // A persona is named by SillyTavern alone, so that it follows a new name.
+        const about = { characterId: person?.id ?? name, name: person && person.id === persona()?.id ? undefined : person?.name ?? name };
+        const adding = this.#adding.get(about.characterId) ?? this.vt.chat.addInstance(about);
+        this.#adding.set(about.characterId, adding);
+        try {
+            return await adding;
+        } finally {
+            this.#adding.delete(about.characterId);
+        }
     }
 }
 
@@ -207,52 +260,4 @@ async function written(chat, row, keys, value, options) {
         if (value === undefined) delete inside[last];
         else inside[last] = value;
     }, options);
-}
-
-/**
- * Create a checkpoint as of a message; it records the visible swipe.
- *
- * @param {any} chat
- * @param {number} message
- * @param {string} name
- * @returns {Promise<{name: string}>}
- */
-export async function createCheckpoint(chat, message, name) {
-    return await chat.checkpoints.create({ name: name || undefined, message, meta: { swipe: chat.swipeId(message) } });
-}
-
-/**
- * @param {string} id
- * @param {string|null} name
- * @param {string} characterId
- * @returns {string[]}
- */
-function namesOf(id, name, characterId) {
-    const names = [name, characterName(characterId), id, characterId];
-    return /** @type {string[]} */ ([...new Set(names.filter(Boolean))]);
-}
-
-/**
- * Return the name of a character.
- *
- * @param {string} characterId in SillyTavern, the file of its avatar
- * @returns {string}
- */
-export function characterName(characterId) {
-    const { characters } = SillyTavern.getContext();
-    return characters.find((/** @type {any} */ one) => one.avatar === characterId)?.name ?? characterId;
-}
-
-/**
- * Return the characters of the open chat.
- *
- * @returns {Array<{name: string, avatar: string}>}
- */
-export function charactersInChat() {
-    const { characters, characterId, groups, groupId } = SillyTavern.getContext();
-    const members = groupId ? groups.find((/** @type {any} */ one) => one.id === groupId)?.members ?? [] : [];
-    const here = groupId
-        ? characters.filter((/** @type {any} */ one) => members.includes(one.avatar))
-        : [characters[characterId]].filter(Boolean);
-    return here.map((/** @type {any} */ { name, avatar }) => ({ name, avatar }));
 }

@@ -10,6 +10,8 @@ import { exactText, isKept, parseExact } from '../client/valuetracker.js';
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const DEEPEST = 128;
+/** The beginning of an object or a list; not that of a macro, or of a word in brackets. */
+const BEGINS_JSON = /^\s*(\{(?!\{)|\[\s*["\d[{-])/;
 
 /**
  * @param {any} value
@@ -140,6 +142,49 @@ function depthOf(value) {
 export function meant(text) {
     const found = readJson(text);
     return 'problem' in found && found.problem === 'notJson' ? { value: text } : found;
+}
+
+/**
+ * Return what is wrong with a text that looks like a list or an object and is none; empty if nothing is.
+ *
+ * @param {string} text
+ * @returns {string}
+ */
+export function brokenJson(text) {
+    const found = BEGINS_JSON.test(text) ? readJson(text) : { value: text };
+    return 'problem' in found && found.problem === 'notJson' ? found.error ?? '' : '';
+}
+
+/**
+ * Return the change inside two objects or lists if there is only one: its path, and the values there.
+ *
+ * @param {any} before
+ * @param {any} after
+ * @returns {{path: string[], before: any, after: any}}
+ */
+export function narrowed(before, after) {
+    const path = [];
+    while (isContainer(before) && isContainer(after) && Array.isArray(before) === Array.isArray(after)) {
+        const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+        const changed = keys.filter((key) => exactText(fieldOf(before, key)) !== exactText(fieldOf(after, key)));
+        if (changed.length !== 1) break;
+        path.push(changed[0]);
+        [before, after] = [fieldOf(before, changed[0]), fieldOf(after, changed[0])];
+    }
+    return { path, before, after };
+}
+
+/** @param {any} value */
+function isContainer(value) {
+    return value !== null && typeof value === 'object';
+}
+
+/**
+ * @param {any} container
+ * @param {string} key
+ */
+function fieldOf(container, key) {
+    return Object.hasOwn(container, key) ? container[key] : undefined;
 }
 
 /**

@@ -358,3 +358,28 @@ test('an extension that was removed from the server registers itself again', asy
     await vt.chat.saved;
     assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { hp: 1 });
 });
+
+test('while the server is away, the chat is saved once for many writes', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50, gold: 1 } });
+    await server.down('SIGKILL');
+    await vt.chat.set('hp', 49);
+    await vt.flush();
+    const before = tavern.saves;
+
+    for (let hp = 48; hp > 0; hp--) await vt.chat.set('hp', hp);
+    assert.equal(tavern.saves, before);
+    await until(() => tavern.saves > before);
+    assert.equal(tavern.saves, before + 1);
+    assert.equal(tavern.files.get('Tale')?.metadata.valuetracker.away[0].rows[0].value, 1);
+
+    // Another chat is opened before SillyTavern has saved: the values are not lost.
+    await vt.chat.increment('gold', 5);
+    const { id } = vt.chat;
+    await tavern.open('Another');
+    await server.up();
+    await until(async () => (await server.ask(extensionId, `/chats/${id}/data`)).gold === 6);
+    await tavern.open('Tale');
+    await until(() => vt.hasChat && vt.chat.state.hp === 1);
+    assert.equal(vt.chat.state.gold, 6);
+});

@@ -32,7 +32,7 @@ export async function begin(t, { state = {}, server, options = {}, extensionId, 
     extensionId ??= `test-${process.pid}-${++count}`;
     if (tavern.file === undefined) await tavern.open(file);
     const vt = await ValueTracker.connect({
-        extensionId, url: server.url, getContext: tavern.getContext, insertionDelayMs: 5, retryMs: [5, 10], probeMs: [20, 50], ...options,
+        extensionId, url: server.url, getContext: tavern.getContext, insertionDelayMs: 5, saveMs: [0, 0], retryMs: [5, 10], probeMs: [20, 50], ...options,
     });
     t.after(() => vt.close());
     if (Object.keys(state).length) await vt.chat.edit((live) => { Object.assign(live, state); });

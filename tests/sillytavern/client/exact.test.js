@@ -89,6 +89,7 @@ test('they are kept in the chat while the server is away, in a form that SillyTa
     await vt.chat.set('id', BIG + 2n);
     await vt.chat.set('bag', [BIG]);
     await vt.chat.set('hp', 5);
+    await vt.flush();
     const [{ rows }] = tavern.files.get('Tale')?.metadata.valuetracker.away ?? [];
     assert.deepEqual(rows.map((/** @type {any} */ { value, base }) => [value, base]), [
         ['9007199254740995', '9007199254740993'], ['[9007199254740993]', undefined], [5, undefined],

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 
 import { ValueTracker } from '../../../sillytavern/client/valuetracker.js';
 import { begin, commonServer, heard, reply, watched } from './begin.js';
+import { until } from './server.js';
 import { Tavern } from './tavern.js';
 
 test('the writes of one tick are one batch', async (t) => {
@@ -26,6 +27,69 @@ test('the writes of one tick are one batch', async (t) => {
         ['set', 'hp', 2], ['merge', 'outfit', { top: 'cape' }], ['increment', 'gold', 3],
     ]);
     assert.equal(vt.chat.revision, revision);
+});
+
+const NEVER = 3_600_000;
+const tick = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+test('quick successive writes are joined, and announced at the end of each tick', async (t) => {
+    const { vt } = await begin(t, { state: { gold: 1 }, options: { saveMs: [NEVER, NEVER] } });
+    const { requests } = watched(t);
+    const changes = heard(vt, 'change');
+    const batches = () => requests.filter(({ path }) => path.endsWith('/batch'));
+
+    for (let hp = 1; hp <= 5; hp++) {
+        vt.chat.state.hp = hp;
+        await tick();
+    }
+    vt.chat.increment('gold', 3);
+    await tick();
+    assert.deepEqual(changes.map(({ source, changes: [{ key, before, after }] }) => [source, key, before, after]), [
+        ['local', 'hp', undefined, 1], ['local', 'hp', 1, 2], ['local', 'hp', 2, 3], ['local', 'hp', 3, 4], ['local', 'hp', 4, 5],
+        ['local', 'gold', 1, 4],
+    ]);
+    assert.equal(batches().length, 0);
+
+    await vt.flush();
+    assert.deepEqual(batches().map(({ body }) => body.operations.map((/** @type {any} */ { op, key, value, by }) => [op, key, value ?? by])), [
+        [['set', 'hp', 5], ['increment', 'gold', 3]],
+    ]);
+    // A change that was announced is not announced again.
+    assert.equal(changes.length, 6);
+    await vt.flush();
+    assert.equal(batches().length, 1);
+});
+
+test('a critical write takes the waiting ones with it, and so do a batch, `saved` and a message', async (t) => {
+    const { tavern, vt } = await begin(t, { options: { saveMs: [NEVER, NEVER] } });
+    const { requests } = watched(t);
+    const sent = () => requests.filter(({ path }) => path.endsWith('/batch')).flatMap(({ body }) => body.operations.map((/** @type {any} */ { key }) => key));
+
+    vt.chat.state.a = 1;
+    await vt.chat.set('b', 1, { critical: true });
+    assert.deepEqual(sent(), ['a', 'b']);
+    vt.chat.state.c = 1;
+    await vt.batch((state) => { state.d = 1; });
+    assert.deepEqual(sent(), ['a', 'b', 'c', 'd']);
+    vt.chat.state.e = 1;
+    await vt.chat.saved;
+    assert.deepEqual(sent(), ['a', 'b', 'c', 'd', 'e']);
+    vt.chat.state.f = 1;
+    await tavern.send('Go on.');
+    await until(() => sent().includes('f'));
+    vt.chat.state.g = 1;
+    await tavern.open('Another');
+    assert.deepEqual(sent(), ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
+});
+
+test('writes are sent a pause after the last one, and after the longest time at the latest', async (t) => {
+    const { vt } = await begin(t, { options: { saveMs: [20, NEVER] } });
+    vt.chat.state.hp = 1;
+    await until(async () => (await vt.request('GET', `/chats/${vt.chat.id}/data`)).body.hp === 1);
+
+    const { vt: busy } = await begin(t, { options: { saveMs: [NEVER, 20] } });
+    // It never pauses.
+    for (let hp = 1; (await busy.request('GET', `/chats/${busy.chat.id}/data`)).body.hp === undefined; hp++) busy.chat.state.hp = hp;
 });
 
 test('a batch saves once, in one revision, also when it takes its time', async (t) => {

@@ -417,3 +417,68 @@ test('the state as of a message, and a checkpoint there', async (t) => {
     await vt.chat.checkpoints.restore('before');
     assert.equal(vt.chat.state.hp, 40);
 });
+
+test('messages are handled after the chat is loaded, a group\'s greetings too, and writes belong to them', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    /** @type {any[]} */
+    const seen = [];
+    vt.onChat((chat) => seen.push(chat?.state.hp), { defaults: { hp: 100 } });
+    const off = vt.onMessage((index, type) => {
+        seen.push([index, type]);
+        vt.chat.state.hp -= 10;
+    });
+
+    await tavern.openGroup('Party');
+    await vt.chat.saved;
+    assert.deepEqual(seen, [50, 100, [0, 'first_message'], [1, 'first_message']]);
+    assert.equal(vt.chat.state.hp, 80);
+    const { items } = await vt.chat.history({ key: 'hp', order: 'asc' });
+    assert.deepEqual(items.map(({ anchor }) => anchor?.messageId), [undefined, vt.chat.messageId(0), vt.chat.messageId(1)]);
+
+    await tavern.send('Go on.');
+    assert.deepEqual(seen.at(-1), [3, 'normal']);
+    off();
+    await tavern.send('Go on.');
+    assert.deepEqual(seen.at(-1), [3, 'normal']);
+    assert.equal(vt.chat.state.hp, 70);
+});
+
+test('a write to a hidden swipe tells the caller', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    const told = heard(vt, 'saved');
+    await reply(tavern, vt, (state) => { state.hp = 45; });
+    const hidden = vt.chat.anchor(2);
+    await tavern.swipe();
+
+    assert.equal((/** @type {any} */ (await vt.chat.set('hp', 40, { anchor: hidden }))).live, false);
+    await until(() => told.at(-1).live === false);
+    assert.equal(vt.chat.state.hp, 50);
+    const { live, results } = await vt.chat.batch((state) => { state.hp = 30; }, { anchor: hidden });
+    assert.deepEqual([live, results[0].live], [false, false]);
+    // Of writes that are sent together, only those that have no effect.
+    const both = [vt.chat.set('gold', 1), vt.chat.set('hp', 20, { anchor: hidden })];
+    assert.deepEqual((await Promise.all(both)).map((/** @type {any} */ one) => one.live), [undefined, false]);
+    vt.chat.state.gold = 2;
+    assert.equal((await vt.chat.saved).live, true);
+    await tavern.swipeTo(0);
+    assert.equal(vt.chat.state.hp, 20);
+});
+
+test('the chat of a deleted file is archived, and one of the same name is not', async (t) => {
+    const { tavern, vt } = await begin(t, { state: { hp: 50 } });
+    const { id } = vt.chat;
+    const listed = async () => (await vt.request('GET', '/chats')).body.map((/** @type {any} */ chat) => chat.chatId);
+    await tavern.open('Another');
+    const { id: another } = vt.chat;
+    await tavern.deleteFile('Unknown', 'Another');
+    assert.deepEqual(await listed(), [id, another]);
+
+    await tavern.deleteFile('Tale', 'Another');
+    await until(async () => (await listed()).length === 1);
+    assert.deepEqual(await listed(), [another]);
+
+    // The open chat: SillyTavern opens another one before it tells.
+    await tavern.deleteFile('Another', 'Third');
+    await until(async () => !(await listed()).includes(another));
+    assert.deepEqual(await listed(), [vt.chat.id]);
+});

@@ -6,9 +6,9 @@
 import { randomUUID } from 'node:crypto';
 
 const NAMES = [
-    'CHAT_CHANGED', 'CHAT_CREATED', 'CHAT_LOADED', 'CHAT_RENAMED', 'GROUP_CHAT_CREATED', 'MESSAGE_SENT', 'MESSAGE_RECEIVED',
+    'CHAT_CHANGED', 'CHAT_CREATED', 'CHAT_LOADED', 'CHAT_RENAMED', 'CHAT_DELETED', 'GROUP_CHAT_CREATED', 'MESSAGE_SENT', 'MESSAGE_RECEIVED',
     'MESSAGE_SWIPED', 'MESSAGE_SWIPE_DELETED', 'MESSAGE_DELETED', 'MESSAGE_EDITED', 'MESSAGE_UPDATED', 'TOOL_CALLS_PERFORMED',
-    'GENERATION_STARTED', 'GENERATION_AFTER_COMMANDS', 'GENERATION_ENDED', 'GENERATION_STOPPED',
+    'TOOL_CALLS_RENDERED', 'GENERATION_STARTED', 'GENERATION_AFTER_COMMANDS', 'GENERATION_ENDED', 'GENERATION_STOPPED',
 ];
 
 class Emitter {
@@ -145,6 +145,13 @@ export class Tavern {
         await null;
         await this.#read();
         await this.#emit('CHAT_CHANGED', this.file);
+    }
+
+    /** Delete a file; if it is the open one, another is opened first. @param {string} file @param {string} next */
+    async deleteFile(file, next) {
+        this.files.delete(file);
+        if (this.file === file) await this.open(next);
+        await this.#emit('CHAT_DELETED', file);
     }
 
     /** @param {string} file */
@@ -342,6 +349,7 @@ export class Tavern {
         await tool();
         this.chat.push({ name: 'System', is_system: true, mes: 'tool', extra: { tool_invocations: [] } });
         await this.#emit('TOOL_CALLS_PERFORMED', []);
+        await this.#emit('TOOL_CALLS_RENDERED', []);
         await this.save();
         await this.#started('normal');
         await this.#reply('normal');

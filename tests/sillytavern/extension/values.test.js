@@ -14,7 +14,8 @@ cpSync(new URL('../../../sillytavern/client', import.meta.url), join(installed, 
 cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json'));
 
 const { ABSENT, canSetField, isKey, locate, lookUp } = await import(join(installed, 'values/paths.js'));
-const { asInput, asText, withoutMacros, kindOf, looksTyped, read } = await import(join(installed, 'values/typed.js'));
+const { fitting, listed } = await import(join(installed, 'values/fitting.js'));
+const { asInput, asText, brokenJson, withoutMacros, kindOf, looksTyped, narrowed, read } = await import(join(installed, 'values/typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
 const mira = { id: '7', names: ['mira', 'Mira v.2', '7'], data: { hp: 9, bag: { lamp: true } } };
@@ -32,6 +33,8 @@ for (const [path, value] of [
     ['mira.bag.lamp', true],
     ['7.hp', 9],
     ['Mira v.2.hp', 9],
+    ['HP', 5],
+    ['MIRA.BAG.Lamp', true],
     ['mira.gone', ABSENT],
     ['gone', ABSENT],
     ['', ABSENT],
@@ -138,4 +141,57 @@ test('a key is short and on one line', () => {
 
 test('text that looks like another kind of value is detected', () => {
     assert.deepEqual(['5', '"5"', 'null', '18446744073709551616', 'five', '[1'].map(looksTyped), [true, true, true, true, false, false]);
+});
+
+for (const [before, after, path, from, to] of [
+    [1, 2, [], 1, 2],
+    [{ a: 1, b: 2 }, { a: 1, b: 3 }, ['b'], 2, 3],
+    [{ a: { b: [1, 2] } }, { a: { b: [1, 5] } }, ['a', 'b', '1'], 2, 5],
+    [{ a: 1 }, { a: 1, b: 2 }, ['b'], undefined, 2],
+    [{ a: 1, b: 2 }, { a: 2, b: 3 }, [], { a: 1, b: 2 }, { a: 2, b: 3 }],
+    [{ a: 1 }, [1], [], { a: 1 }, [1]],
+]) {
+    test(`the change from ${JSON.stringify(before)} to ${JSON.stringify(after)} is narrowed`, () => {
+        assert.deepEqual(narrowed(before, after), { path, before: from, after: to });
+    });
+}
+
+test('a text that begins like JSON and is none is noticed', () => {
+    for (const text of ['{bad json', '["lamp', '[1,']) assert.notEqual(brokenJson(text), '');
+    for (const text of ['{"a":1}', '[1]', 'plain', '{{user}}', '[tired]', '5', '']) assert.equal(brokenJson(text), '');
+});
+
+for (const [before, value, kept] of [
+    [undefined, '40', 40],
+    [undefined, '007', '007'],
+    [undefined, 'wary', 'wary'],
+    [undefined, [1], [1]],
+    [null, '40', 40],
+    [50, '40', 40],
+    [50, ' +5', 5],
+    [50, null, null],
+    ['5', '6', '6'],
+    [true, 'False', false],
+    [['lamp'], '["rope"]', ['rope']],
+    [{ a: 1 }, '{"b": 2}', { b: 2 }],
+]) {
+    test(`${JSON.stringify(value)} for ${JSON.stringify(before)} is kept as ${JSON.stringify(kept)}`, () => {
+        assert.deepEqual(fitting(before, value), { value: kept });
+    });
+}
+
+for (const [before, value] of [
+    [50, 'many'], [50, true], [50, [1]], ['5', 6], ['wary', true], [true, 'maybe'], [true, 1], [['lamp'], 'rope'],
+    [['lamp'], { a: 1 }], [{ a: 1 }, [1]], [{ a: 1 }, '[1]'],
+]) {
+    test(`${JSON.stringify(value)} for ${JSON.stringify(before)} has another type`, () => {
+        assert.equal(fitting(before, value), null);
+    });
+}
+
+test('values are listed with their types, the told ones with their values', () => {
+    const values = [{ name: 'hp', value: 45, told: true }, { name: 'secret', value: 'x', told: false }, { name: 'bag of Ann', value: ['a'.repeat(200)], told: true }];
+    assert.equal(listed(values), `hp (number): 45; secret (text); bag of Ann (list): ["${'a'.repeat(78)}…`);
+    assert.equal(listed([]), '');
+    assert.match(listed(Array.from({ length: 53 }, (_, index) => ({ name: `k${index}`, value: 1, told: true }))), /k49 \(number\): 1; and 3 more$/);
 });

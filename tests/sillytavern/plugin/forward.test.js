@@ -117,7 +117,7 @@ test('a server that does not run is away, and nothing was applied', async (t) =>
 
         assert.equal(answer.status, 503, method);
         assert.deepEqual(Object.keys(answer.json), ['error', 'code', 'hint', 'details']);
-        assert.deepEqual([answer.json.code, answer.json.details], ['server_away', { maybeApplied: false }]);
+        assert.deepEqual([answer.json.code, answer.json.details], ['server_away', { maybeApplied: false, reason: 'unreachable' }]);
         assert.equal(answer.headers['retry-after'], '1');
     }
     assert.equal((await tavern.ask('GET', '/x')).status, 200);

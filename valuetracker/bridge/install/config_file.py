@@ -5,6 +5,7 @@ SillyTavern's `config.yaml`. Only the line `enableServerPlugins` is changed, no 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any
 
 from valuetracker.bridge.folders import Folder
@@ -34,8 +35,11 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     except SymlinkRefused as error:
         raise NotWritable(error.message, hint=BY_HAND) from None
     if text is None:
-        folder.write(NAME, WANTED)
-        return {"created": WANTED.decode()}
+        # SillyTavern has not been started yet. It would copy this file, with all its comments.
+        template = _template(folder)
+        created = LINE.sub(rb"\g<key>true", template, 1) if LINE.search(template) else WANTED
+        folder.write(NAME, created)
+        return {"created": sha256(created).hexdigest()}
     match = LINE.search(text)
     if match is not None:
         if plugins_enabled(folder):
@@ -55,12 +59,20 @@ def enable_plugins(folder: Folder) -> dict[str, Any] | None:
     return {"added": added.decode()}
 
 
+def _template(folder: Folder) -> bytes:
+    """Return the configuration that SillyTavern begins with; empty if there is none."""
+    if not folder.is_folder("default"):
+        return b""
+    with folder.child("default") as default:
+        return default.read(NAME) or b""
+
+
 def undo_enabling(folder: Folder, change: dict[str, Any]) -> bool:
     """Undo `enable_plugins`; return false if the file was changed in between."""
     text = folder.read(NAME)
     if text is None:
         return True
-    if text == str(change.get("created")).encode():
+    if sha256(text).hexdigest() == change.get("created"):
         folder.remove(NAME)
         return True
     added = change.get("added")
