@@ -17,6 +17,7 @@ from valuetracker.errors import (
     StorageFull,
 )
 from valuetracker.http.call import Call, Download
+from valuetracker.http.deflate import accepts
 from valuetracker.http.endpoint import AnyDocument, Endpoint, Field
 from valuetracker.http.kinds import CHARACTER_ID, CHAT_ID, INSTANCE_ID, choice_kind
 from valuetracker.records import Imported

@@ -80,6 +80,7 @@ class Call:
     """One request as a handler sees it."""
 
     __slots__ = (
+        "accept_encoding",
         "body",
         "caller",
         "context",
@@ -87,7 +88,6 @@ class Call:
         "extension_id",
         "extension_ids",
         "extensions",
-        "gzip",
         "last_event_id",
         "media_type",
         "path",
@@ -127,8 +127,8 @@ class Call:
         self.last_event_id: bytes | None = None
         # The body of an endpoint that takes one of any size.
         self.spool: Spool | None = None
-        # True if the client can unpack an answer.
-        self.gzip = False
+        # How the answer may be packed, as the client says.
+        self.accept_encoding: bytes | None = None
 
     @property
     def page(self) -> Page | None:
