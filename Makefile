@@ -41,9 +41,10 @@ docs: .cache/dev
 	$(BIN)/python -m tests.support.walk.record
 	$(BIN)/valuetracker docs --write API.md
 
-# Makes the pictures in docs/images.
+# Makes the pictures in docs/images, and those of all parts of the panel in .cache/screenshots/gallery.
 screenshots: .cache/dev .cache/sillytavern/ready .cache/chromium
 	$(BIN)/python -m tests.sillytavern.screenshots
+	$(BIN)/python -m tests.sillytavern.gallery
 
 # Writes the hashed requirements anew from pyproject.toml.
 lock: .cache/dev

@@ -17,10 +17,6 @@ const { log: ownLog } = require('./log');
 const { away, refuse } = require('./refusals');
 const { SettingsError, findPaths, readSettings } = require('./settings');
 
-// How long SillyTavern's start waits for the server, in milliseconds, so that the server answers
-// when the page opens.
-const FIRST_WAIT = 10_000;
-
 class Bridge {
     /** @type {import('./child').Child | null} */
     #child = null;
@@ -134,7 +130,7 @@ class Bridge {
         this.#child = child;
         this.#available = () => child.available();
         child.start();
-        await child.ready(FIRST_WAIT);
+        await child.ready(child.times.first);
     }
 }
 

@@ -28,6 +28,8 @@ const TIMES = {
     longestPause: 30_000,
     // A server that ran this long counts as healthy: the count of failures starts again.
     healthy: 10_000,
+    // How long SillyTavern's start waits for the server, so that the server answers when the page opens.
+    first: 10_000,
     // How long a request waits for a server that is being restarted.
     hold: 5_000,
     // How long the server may take to stop.

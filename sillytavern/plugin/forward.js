@@ -225,6 +225,8 @@ function relay(incoming, res, done) {
     }
     res.statusCode = status;
     returned(incoming.rawHeaders, res);
+    // An answer that is not SillyTavern's own, even if it is not Value Tracker's either.
+    res.setHeader('x-vt-plugin', '1');
     const live = /^text\/event-stream/i.test(incoming.headers['content-type'] ?? '');
     if (live) {
         // Without this, compression in SillyTavern or a proxy would hold events back until the end.

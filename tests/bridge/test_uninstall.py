@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.bridge.commands import EXTENSION, PLUGIN, fail, record, run, status, succeed
-from tests.bridge.upstream import FakeSillyTavern
+from tests.bridge.upstream import FakeSillyTavern, closed_port
 from tests.support.folders import EXTENSIONS, tree
 from valuetracker import __version__
 from valuetracker.bridge.install.bundle import bundled_files
@@ -189,6 +189,31 @@ def test_status_shows_problems(sillytavern: Path, upstream: FakeSillyTavern) -> 
     assert "enableServerPlugins" in output
     assert "restart SillyTavern" in output
     assert "0.0.9" in output
+
+
+def test_status_tells_what_keeps_the_plugin_from_running(
+    sillytavern: Path, upstream: FakeSillyTavern
+) -> None:
+    missing, off, waiting, stopped = (
+        "The plugin is not installed there",
+        "enableServerPlugins: true",
+        "restart SillyTavern",
+        "SillyTavern does not answer at its address",
+    )
+    running = upstream.answers.pop("/api/plugins/valuetracker/health")
+
+    def told(url: str = upstream.url) -> set[str]:
+        output = succeed("status", sillytavern, "--url", url)
+        return {each for each in (missing, off, waiting, stopped) if each in output}
+
+    assert told() == {missing}
+    succeed("install", sillytavern)
+    assert told() == {off}
+    succeed("install", sillytavern, "--enable-plugins")
+    assert told() == {waiting}
+    assert told(f"http://127.0.0.1:{closed_port()}") == {stopped}
+    upstream.answers["/api/plugins/valuetracker/health"] = running
+    assert told() == set()
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://me@127.0.0.1", "8000", ""])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
+from typing import Any
 
 import pytest
-from playwright.sync_api import Route
 
 from tests.conftest import wait_for
 from tests.sillytavern.conftest import OpenTab, StartTavern
@@ -57,11 +56,10 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
     panel.screenshot("back")
 
 
-def test_without_the_plugin_values_are_kept_with_the_chat(
+def test_with_plugins_switched_off_values_are_kept_with_the_chat(
     start_tavern: StartTavern, open_tab: OpenTab
 ) -> None:
-    tavern = start_tavern(boot=False)
-    shutil.rmtree(tavern.server / "plugins/valuetracker")
+    tavern = start_tavern(boot=False, config={"enableServerPlugins": False})
     choose(tavern, open=True)
     tavern.boot()
     tavern.create_character("Ada")
@@ -69,13 +67,13 @@ def test_without_the_plugin_values_are_kept_with_the_chat(
     tab.open_character("Ada")
     panel = Panel(tab, tavern, "Ada")
     panel.status("away")
-    panel.element.get_by_text("Set enableServerPlugins to true in config.yaml").wait_for()
+    panel.element.get_by_text("config.yaml has enableServerPlugins: true").wait_for()
 
     panel.add("hp", "50")
     panel.edit("hp", "45")
     panel.shows("hp", "45")
     tab.send("Hm.")
-    assert panel.element.get_by_text("Save points need the server.").is_visible()
+    panel.element.get_by_text("Save points need the server.").wait_for()
     assert tab.page.locator("#toast-container > *").count() == 0
     panel.screenshot()
 
@@ -98,39 +96,61 @@ def test_each_reason_has_a_sentence_and_one_can_try_now(
     tab.open_character(name)
     panel = Panel(tab, parlour, name)
     panel.status("online")
-    reason = "starting"
-
-    def answer(route: Route) -> None:
-        away = {"error": "Away.", "code": "server_away", "hint": None}
-        route.fulfill(status=503, json={**away, "details": {"reason": reason}})
-
-    tab.page.route(SERVER, answer)
+    answer: dict[str, Any] = away("starting")
+    tab.page.route(SERVER, lambda route: route.fulfill(**answer))
     tab.slash("/vt-set hp 5")
     panel.status("away")
     sentences = set()
-    for reason in REASONS:
+    for case, english, german in REASONS:
+        answer = case
         panel.element.locator(".vt-retry").click()
-        shown = panel.element.locator(".vt-why", has_text=REASONS[reason][language == "de-DE"])
+        text = german if language == "de-DE" else english
+        shown = panel.element.locator(".vt-why", has_text=text)
         shown.wait_for()
         sentences.add(shown.inner_text())
     assert len(sentences) == len(REASONS)
     panel.screenshot("away")
     tab.page.unroute(SERVER)
+    # The server is of another version when it is back.
+    tab.page.route(HEALTH, lambda route: route.fulfill(json=MISMATCH))
     # The next attempt would be in half a minute.
     panel.element.locator(".vt-retry").click()
     panel.status("online")
     wait_for(lambda: panel.kept() == {"hp": 5})
+    notice = panel.element.locator(".vt-notice-versions")
+    notice.wait_for()
+    panel.screenshot("versions")
+    tab.page.unroute(HEALTH)
+    notice.locator(".vt-retry").click()
+    notice.wait_for(state="detached")
 
 
-REASONS = {
-    "python_missing": ("Python that runs the server", "Das Python, das den Server"),
-    "package_missing": ("no longer has Value Tracker", "hat Value Tracker nicht mehr"),
-    "in_use": ("using the same data", "benutzt dieselben Daten"),
-    "settings": ("settings of the plugin", "Einstellungen des Plugins"),
-    "ended": ("has stopped", "hat aufgehört"),
-    "unreachable": ("Check that it is running", "Prüfe, ob er läuft"),
-    "starting": ("The server is starting", "Der Server startet"),
-}
+def away(reason: str) -> dict[str, Any]:
+    """Return an answer of the plugin."""
+    error = {"error": "Away.", "code": "server_away", "hint": None, "details": {"reason": reason}}
+    return {"status": 503, "json": error}
+
+
+# Answers, and a part of the sentence for each. The plugin's and SillyTavern's real answers are in
+# plugin/diagnosis.test.js.
+REASONS = [
+    (away("python_missing"), "Python that runs the server", "Das Python, das den Server"),
+    (away("package_missing"), "no longer has Value Tracker", "hat Value Tracker nicht mehr"),
+    (away("in_use"), "using the same data", "benutzt dieselben Daten"),
+    (away("settings"), "settings of the plugin", "Einstellungen des Plugins"),
+    (away("ended"), "has stopped", "hat aufgehört"),
+    (away("unreachable"), "Check that it is running", "Prüfe, ob er läuft"),
+    (away("starting"), "The server is starting", "Der Server startet"),
+    ({"status": 404, "body": "<h1>No</h1>"}, "does not run the plugin", "führt das Plugin nicht"),
+    ({"status": 403, "body": "<h1>No</h1>"}, "asks for a login", "verlangt eine Anmeldung"),
+    (
+        {"status": 200, "body": "<h1>Hi</h1>", "headers": {"x-vt-plugin": "1"}},
+        "its port is taken",
+        "Sein Port ist belegt",
+    ),
+]
+HEALTH = "**/api/plugins/valuetracker/st/health"
+MISMATCH = {"alerts": ["plugin_mismatch"], "versions": {"plugin": {"bundled": "9.0.0"}}}
 
 
 def test_a_damaged_database_is_called_so(start_tavern: StartTavern, open_tab: OpenTab) -> None:

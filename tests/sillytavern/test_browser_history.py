@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import APIResponse, Route
+
+from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.panel import EXTENSION, Panel
 
 # Add messages to the open chat, as an imported one has them.
@@ -47,6 +50,64 @@ def test_an_old_change_is_found_and_more_are_offered(shared_panel: Panel) -> Non
     # A new change is read, too.
     tab.slash("/vt-set hp 99")
     row.get_by_text("29 → 99").wait_for()
+    assert tab.errors == []
+
+
+class Held:
+    """Holds back the answer to the next request for an address. It is as old as the request."""
+
+    def __init__(self, panel: Panel, url: str) -> None:
+        self._page = panel.tab.page
+        self._url = url
+        self._held: list[tuple[Route, APIResponse]] = []
+        self._page.route(url, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if self._held or route.request.method != "GET":
+            route.continue_()
+        else:
+            self._held.append((route, route.fetch()))
+
+    def wait(self) -> None:
+        for _ in range(int(PATIENCE_SECONDS * 100)):
+            if self._held:
+                return
+            # Playwright calls `_hold` while it waits.
+            self._page.wait_for_timeout(10)
+        raise AssertionError(f"nobody asked for {self._url}")
+
+    def release(self) -> None:
+        ((route, answer),) = self._held
+        route.fulfill(response=answer)
+        self._page.unroute(self._url)
+
+
+def test_an_answer_that_comes_late_hides_nothing_that_came_after_it(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
+    tab.slash("/vt-set hp 50")
+    row = panel.row("hp")
+    row.locator(".vt-key").click()
+    row.get_by_text("none → 50").wait_for()
+    panel.element.get_by_text("None yet.").wait_for()
+
+    history = Held(panel, "**/history?**")
+    tab.slash("/vt-set hp 45")
+    history.wait()
+    tab.slash("/vt-set hp 40")
+    panel.shows("hp", "40")
+    points = Held(panel, "**/checkpoints")
+    assert tab.slash("/vt-checkpoint First") == "First"
+    points.wait()
+    assert tab.slash("/vt-checkpoint Second") == "Second"
+    # Time for another request to overtake the one that is held, if the panel sent one.
+    tab.page.wait_for_timeout(800)
+    history.release()
+    points.release()
+
+    panel.checkpoint("First").wait_for()
+    panel.checkpoint("Second").wait_for()
+    row.get_by_text("50 → 45").wait_for()
+    row.get_by_text("45 → 40").wait_for()
     assert tab.errors == []
 
 

@@ -197,7 +197,7 @@ def test_operations_are_counted_and_waited_for(shared_panel: Panel) -> None:
     # Restored, it is told with what it had.
     tab.slash("/vt-set hp 7")
     assert tab.slash("/vt-restore Later") == "1"
-    told(panel, "Restored “Later” of ").get_by_text("1 changed · 1 values").wait_for()
+    told(panel, "Restored “Later” of ").get_by_text("1 changed · 1 value").wait_for()
     panel.shows("hp", "50")
     # The browser itself writes a refusal in red.
     assert [error for error in tab.errors if "409 (Conflict)" not in error] == []

@@ -60,10 +60,11 @@ def test_nothing_is_made_of_html_and_nobody_fetches(file: Path) -> None:
     assert len(text.splitlines()) <= 350
 
 
-def test_how_values_are_called_and_typed() -> None:
+@pytest.mark.parametrize("name", ["values", "refresher"])
+def test_the_modules_pass_their_tests_under_node(name: str) -> None:
     node = shutil.which("node")
     assert node, "the tests need Node"
-    tests = Path(__file__).parent / "extension/values.test.js"
+    tests = Path(__file__).parent / f"extension/{name}.test.js"
 
     run = subprocess.run(
         [node, "--test", "--test-reporter", "spec", str(tests)],

@@ -55,6 +55,15 @@ def begin(client: httpx.Client, extension_id: str, hp: int) -> None:
         assert answer.status_code == 200, answer.text
 
 
+def test_nobody_is_answered_by_the_plugin_without_a_login(shared_house: SillyTavern) -> None:
+    answer = httpx.get(f"{shared_house.url}{PREFIX}/st/health")
+
+    # The panel knows by the status that SillyTavern itself has answered and wants a login.
+    assert answer.status_code in (401, 403)
+    assert "x-vt-plugin" not in answer.headers
+    assert '"code"' not in answer.text
+
+
 def data(client: httpx.Client, **headers: str) -> tuple[int, object]:
     answer = client.get("/instances/run/data", headers=headers)
     return answer.status_code, answer.json()

@@ -27,6 +27,7 @@ from valuetracker.logging_setup import configure_logging
 from valuetracker.settings import Settings
 
 PROBE_SECONDS = 3.0
+NOT_FOUND = 404
 PLUGINS_ARE_OFF = (
     "SillyTavern loads no plugins yet: set `enableServerPlugins: true` in its config.yaml, or "
     "install again with --enable-plugins."
@@ -150,6 +151,12 @@ def advice(report: dict[str, Any], running: PluginProbe) -> list[str]:
         )
     if report["installed"] and not report["pluginsEnabled"]:
         lines.append(PLUGINS_ARE_OFF)
+    if not report["installed"]:
+        lines.append("The plugin is not installed there: install it.")
+    elif running["status_code"] is None:
+        lines.append("SillyTavern does not answer at its address: start it, or name it with --url.")
+    elif running["status_code"] == NOT_FOUND and report["pluginsEnabled"]:
+        lines.append("SillyTavern has not loaded the plugin yet: restart SillyTavern.")
     if running["ok"] and running["version"] != report["installed"]:
         lines.append("Another version is running than is installed: restart SillyTavern.")
     return lines

@@ -24,7 +24,9 @@ import { newId } from '../state/json.js';
 const TYPE = 'application/vnd.valuetracker+json';
 const ANSWER_WITHIN_MS = 20_000;
 /** Error codes with a 5xx status that waiting does not mend. */
-const LASTING = new Set(['database_damaged', 'database_too_new']);
+const LASTING = new Set(['database_damaged', 'database_too_new', 'database_too_old']);
+/** The plugin sends this header with every answer that it forwards. */
+const FORWARDED = 'x-vt-plugin';
 
 export class Transport {
     /**
@@ -127,8 +129,9 @@ async function answered(url, init, parse = JSON.parse) {
     }
     if (response.ok && (body !== undefined || text === '')) return { status, body, headers };
     if (typeof body?.code !== 'string') {
-        // Not our server: SillyTavern without the plugin, or a proxy in between.
-        throw new ServerAwayError(`another program answered ${status}.`, { status });
+        // Not our server: SillyTavern without the plugin, a proxy in between, or another program behind the plugin.
+        const reason = headers.has(FORWARDED) ? 'other_program' : undefined;
+        throw new ServerAwayError(`another program answered ${status}.`, { status, details: { reason } });
     }
     if (body.code === 'server_away' || (status >= 502 && status <= 504 && !LASTING.has(body.code))) {
         throw new ServerAwayError(body.error, { status, hint: body.hint ?? null, details: body.details ?? {} });

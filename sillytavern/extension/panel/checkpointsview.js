@@ -60,6 +60,8 @@ export class CheckpointsView {
         const { eventSource, eventTypes } = SillyTavern.getContext();
         const offering = new Refresher(() => this.#offerMessages(), SOON_MS);
         for (const name of MESSAGE_EVENTS) eventSource.on(eventTypes[name], () => offering.request());
+        // Known before the list is read: the operations may have ended by then.
+        tracker.on('waiting', (name) => this.#waiting.add(name));
         tracker.on('chat', (chat) => {
             if (chat?.begun?.differs) toastr.info(say('branchDiffers', { name: chat.begun.checkpoint }), say('checkpoints'), { escapeHtml: true });
         });
@@ -71,6 +73,7 @@ export class CheckpointsView {
         this.#loads += 1;
         this.#items.clear();
         this.name.value = '';
+        this.notice.textContent = '';
         this.#complain('');
         setChildren(this.list, []);
     }
@@ -99,9 +102,13 @@ export class CheckpointsView {
         // A newer load has started.
         if (load !== this.#loads) return;
         this.notice.textContent = list.length ? '' : say('checkpointNone');
-        for (const one of list) if (one.status !== 'waiting' && this.#waiting.delete(one.name)) void tellWaited(this.tracker, chat, one);
-        this.#waiting = new Set(list.filter((/** @type {any} */ { status }) => status === 'waiting').map((/** @type {any} */ { name }) => name));
         setChildren(this.list, list.map((/** @type {any} */ one) => this.#item(one)));
+        for (const one of list) {
+            if (one.status === 'waiting') this.#waiting.add(one.name);
+            else if (this.#waiting.has(one.name)) await tellWaited(this.tracker, chat, one);
+            // One that could not be told is told with the next list.
+            if (one.status !== 'waiting') this.#waiting.delete(one.name);
+        }
     }
 
     #pick() {

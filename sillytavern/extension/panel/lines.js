@@ -19,9 +19,14 @@ export class Lines {
     /** @type {Map<string, Item[]>} */
     #byValue = new Map();
 
-    /** @param {any} chat */
-    async load(chat) {
-        this.items = chat && !chat.away ? (await chat.history({ limit: MOST })).items : [];
+    /**
+     * @param {any} chat
+     * @param {() => boolean} isOpen returns false if another chat was opened: its history must not be that of this one
+     */
+    async load(chat, isOpen) {
+        const items = chat && !chat.away ? (await chat.history({ limit: MOST })).items : [];
+        if (!isOpen()) return;
+        this.items = items;
         this.#byValue = new Map();
         for (const item of this.items) {
             if (item.space) continue;

@@ -135,7 +135,7 @@ export class Panel {
     async #read() {
         if (this.element.hidden) return;
         const { chat } = this.tracker;
-        await this.#lines.load(chat);
+        await this.#lines.load(chat, () => chat === this.tracker.chat);
         if (chat && chat === this.tracker.chat) this.lastStep.recall(this.#lines.items);
         this.#drawing.request();
     }

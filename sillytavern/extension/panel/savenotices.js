@@ -64,7 +64,7 @@ export class SaveNotices {
                 .catch((/** @type {Error} */ error) => this.tracker.emit('savepoint', { what: 'failed', name: wanted.name, errors: [error.message], warnings: [] }));
         };
         this.notices.show('pending', count
-            ? [say('pendingNotice', { count, types }), textButton(say('createWhenReady'), create(true), { class: 'vt-when-ready' })]
+            ? [say(count === 1 ? 'pendingOne' : 'pendingNotice', { count, types }), textButton(say('createWhenReady'), create(true), { class: 'vt-when-ready' })]
             : [say('pendingOver'), textButton(say('checkpointCreate'), create(false), { class: 'vt-when-ready' })], false, true);
     }
 }
@@ -80,12 +80,12 @@ function describe({ what, name, createdAt, messageId, values, changed, bytes, ve
     const facts = [
         index >= 0 ? say('checkpointAsOf', { index }) : '',
         changed === undefined ? '' : say('factChanged', { count: changed }),
-        values === undefined ? '' : say('factValues', { count: values }),
+        values === undefined ? '' : say(values === 1 ? 'factOneValue' : 'factValues', { count: values }),
         bytes === undefined ? '' : sizeOf(bytes),
         ...Object.entries(versions).map(([series, version]) => say('factVersion', { series, version: version ?? '–' })),
     ].filter(Boolean);
     if (facts.length) lines.push(facts.join(' · '));
-    if (lorebook) lines.push(say('factLorebook', { name: lorebook.name, count: lorebook.entries }));
+    if (lorebook) lines.push(say(lorebook.entries === 1 ? 'factOneEntry' : 'factLorebook', { name: lorebook.name, count: lorebook.entries }));
     return lines;
 }
 

@@ -4,7 +4,7 @@
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
-import { diagnose, reasonOf } from '../values/diagnosis.js';
+import { Diagnosis, reasonOf } from '../values/diagnosis.js';
 import { BY_PLAYER } from '../values/tracker.js';
 import { bringBack } from './bin.js';
 import { valueShown } from './valueshown.js';
@@ -37,6 +37,11 @@ export class Notices {
     #shown = new Map();
     /** The status whose reason was asked for. */
     #diagnosed = '';
+    #diagnosis = new Diagnosis();
+    /** How often the reason was asked for. */
+    #asked = 0;
+    /** @type {ReturnType<typeof setTimeout>|undefined} */
+    #looking = undefined;
     #reason = make('span', { class: 'vt-why' });
 
     /**
@@ -68,34 +73,50 @@ export class Notices {
     /** Say that the server is away and why, or that something is wrong although it answers. */
     #showAway() {
         const { status, problem, vt } = this.tracker;
-        const retry = () => textButton(say('tryNow'), () => this.#retry(), { class: 'vt-retry' });
         if (status !== 'away') this.drop('away');
         if (status === 'closed' && problem) {
             const why = reasonOf(problem);
             const { message, hint } = /** @type {any} */ (problem);
-            this.show('refused', [why ? say(why) : [message, hint].filter(Boolean).join(' '), retry()]);
+            this.show('refused', [why ? say(why) : [message, hint].filter(Boolean).join(' '), this.#tryNow()]);
             return;
         }
         this.drop('refused');
-        if (status === 'away') this.show('away', [say('awayNotice'), this.#reason, retry()]);
+        if (status === 'away') this.show('away', [say('awayNotice'), this.#reason, this.#tryNow()]);
         if (!vt || status === this.#diagnosed) return;
         this.#diagnosed = status;
         void this.#diagnose();
     }
 
     async #diagnose() {
+        clearTimeout(this.#looking);
         const { vt, status } = this.tracker;
-        const why = await diagnose(vt);
-        if (status !== this.tracker.status) return;
+        this.#asked += 1;
+        const asked = this.#asked;
+        const why = await this.#diagnosis.ask(vt);
+        // Only the newest answer counts: an earlier one may come late.
+        if (status !== this.tracker.status || asked !== this.#asked) return;
         this.#reason.textContent = why ? say(why) : '';
-        if (status === 'online' && why === 'whyVersions') this.show('versions', [say(why)], false, true);
+        if (status === 'online') this.#showVersions(why);
         // The plugin starts its server: it may soon have another reason.
-        if (status === 'away') setTimeout(() => this.tracker.status === 'away' && this.#diagnose(), LOOK_MS);
+        if (status === 'away') this.#looking = setTimeout(() => this.tracker.status === 'away' && this.#diagnose(), LOOK_MS);
     }
 
     async #retry() {
+        const { status } = this.tracker;
         await this.tracker.retry();
-        if (this.tracker.status === 'away') await this.#diagnose();
+        // Another status is diagnosed by its event.
+        if (status === this.tracker.status && this.tracker.vt) await this.#diagnose();
+    }
+
+    /** @param {import('../values/diagnosis.js').Why|null} why */
+    #showVersions(why) {
+        this.drop('versions');
+        if (why === 'whyVersions') this.show('versions', [say(why), this.#tryNow()], false, true);
+        if (why === 'whyUpdated') this.show('versions', [say(why), textButton(say('reloadPage'), () => location.reload())], false, true);
+    }
+
+    #tryNow() {
+        return textButton(say('tryNow'), () => this.#retry(), { class: 'vt-retry' });
     }
 
     /** @param {{instanceId: string|null, key: string, before: any}} removed */

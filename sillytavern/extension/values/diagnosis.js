@@ -5,16 +5,16 @@
 
 /**
  * @typedef {'whyPlugin'|'whyTavern'|'whyLogin'|'whyStarting'|'whyPython'|'whyPackage'|'whyInUse'|'whySettings'|'whyEnded'
- *     |'whyUnreachable'|'whyDamaged'|'whyTooNew'|'whyVersions'} Why the name of a text
+ *     |'whyUnreachable'|'whyOther'|'whyDamaged'|'whyTooNew'|'whyTooOld'|'whyVersions'|'whyUpdated'} Why the name of a text
  */
 
 /** The plugin's reasons. @type {Record<string, Why>} */
 const REASONS = {
     starting: 'whyStarting', python_missing: 'whyPython', package_missing: 'whyPackage', in_use: 'whyInUse',
-    settings: 'whySettings', ended: 'whyEnded', unreachable: 'whyUnreachable',
+    settings: 'whySettings', ended: 'whyEnded', unreachable: 'whyUnreachable', other_program: 'whyOther',
 };
 /** Codes of the server that waiting does not mend. @type {Record<string, Why>} */
-const CODES = { database_damaged: 'whyDamaged', database_too_new: 'whyTooNew' };
+const CODES = { database_damaged: 'whyDamaged', database_too_new: 'whyTooNew', database_too_old: 'whyTooOld' };
 /** Alerts of `GET /st/health` about versions that do not belong together. */
 const VERSIONS = new Set(['extension_mismatch', 'plugin_mismatch', 'plugin_remote_mismatch']);
 
@@ -32,15 +32,23 @@ export function reasonOf(error) {
     return status ? 'whyEnded' : 'whyTavern';
 }
 
-/**
- * @param {any} vt
- * @returns {Promise<Why|null>} null: nothing is wrong
- */
-export async function diagnose(vt) {
-    try {
-        const { body } = await vt.request('GET', '/st/health', { once: true });
-        return body.alerts.some((/** @type {string} */ alert) => VERSIONS.has(alert)) ? 'whyVersions' : null;
-    } catch (error) {
-        return reasonOf(error);
+export class Diagnosis {
+    /** The version of the server when this page was loaded. @type {string|null} */
+    #version = null;
+
+    /**
+     * @param {any} vt
+     * @returns {Promise<Why|null>} null: nothing is wrong
+     */
+    async ask(vt) {
+        try {
+            const { alerts, versions } = (await vt.request('GET', '/st/health', { once: true })).body;
+            const version = versions.plugin.bundled;
+            this.#version ??= version;
+            if (alerts.some((/** @type {string} */ alert) => VERSIONS.has(alert))) return 'whyVersions';
+            return version === this.#version ? null : 'whyUpdated';
+        } catch (error) {
+            return reasonOf(error);
+        }
     }
 }

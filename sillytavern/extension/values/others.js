@@ -5,6 +5,8 @@
 import { people } from './people.js';
 import { EXTENSION_ID } from './tracker.js';
 
+const REFUSED = new Set([401, 403]);
+
 /**
  * Return the ids of the other extensions; none if the user may not read the list.
  *
@@ -15,8 +17,9 @@ export async function otherExtensions(vt) {
     try {
         const { body } = await vt.request('GET', '/extensions');
         return body.map((/** @type {any} */ { id }) => id).filter((/** @type {string} */ id) => id !== EXTENSION_ID).sort();
-    } catch {
-        return [];
+    } catch (error) {
+        if (REFUSED.has(/** @type {any} */ (error).status)) return [];
+        throw error;
     }
 }
 

@@ -64,6 +64,7 @@ export async function createSavepoint(tracker, message, name, whenReady = false)
             return await chat.checkpoints.create({ ...about, lorebook: undefined });
         });
         if (made.status === 'ready') await tell(tracker, chat, 'created', made, warnings);
+        else tracker.emit('waiting', made.name);
         return made;
     } catch (error) {
         if (/** @type {any} */ (error).code === 'operations_pending') tracker.emit('pending', { message, name });

@@ -63,7 +63,7 @@ export class Tracker {
     }
 
     /**
-     * @param {string} name an event of the client, or `step`, `savepoint`, `pending`, `removed`, `synced` of this extension
+     * @param {string} name an event of the client, or `step`, `savepoint`, `pending`, `waiting`, `removed`, `synced` of this extension
      * @param {any} [argument]
      */
     emit(name, argument) {

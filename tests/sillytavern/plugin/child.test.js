@@ -4,7 +4,7 @@ const { spawn, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const test = require('node:test');
-const { JSON_TYPE, PYTHON, REPOSITORY, makeTavern, openTavern, waitFor } = require('./rig');
+const { JSON_TYPE, PYTHON, REPOSITORY, makeProgram, makeTavern, openTavern, waitFor } = require('./rig');
 
 const HEADERS = { ...JSON_TYPE, 'x-extension-id': 'demo' };
 
@@ -15,13 +15,6 @@ function isAlive(pid) {
     } catch {
         return false;
     }
-}
-
-/** A program that is started instead of Python. */
-function makeProgram(tavern, text) {
-    const file = path.join(tavern.root, 'python');
-    fs.writeFileSync(file, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
-    tavern.write('installed.json', { python: file });
 }
 
 const send = (tavern, method, target, value) => tavern.ask(method, target, { headers: HEADERS, body: JSON.stringify(value) });

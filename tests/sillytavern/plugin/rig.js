@@ -66,6 +66,13 @@ function makeTavern(t, { config, python = PYTHON, clientFile } = {}) {
     return { root, plugin, write, dataDir: path.join(root, 'data', '_valuetracker') };
 }
 
+/** A program that is started instead of Python. */
+function makeProgram(tavern, text) {
+    const file = path.join(tavern.root, 'python');
+    fs.writeFileSync(file, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    tavern.write('installed.json', { python: file });
+}
+
 /** The plugin of a tavern, started, behind a server of its own. */
 async function openTavern(t, tavern, { user = { handle: 'default-user', admin: true }, times = {} } = {}) {
     const { Bridge } = require(path.join(tavern.plugin, 'bridge.js'));
@@ -181,6 +188,6 @@ function speak(port, text) {
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 module.exports = {
-    JSON_TYPE, MOUNT, PYTHON, REPOSITORY, Log, ask, attach, makeTavern, openEcho, openSocket, openStandIn,
+    JSON_TYPE, MOUNT, PYTHON, REPOSITORY, Log, ask, attach, makeProgram, makeTavern, openEcho, openSocket, openStandIn,
     openTavern, speak, waitFor,
 };
