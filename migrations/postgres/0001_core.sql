@@ -322,11 +322,12 @@ CREATE TABLE {schema}.checkpoints (
 CREATE UNIQUE INDEX checkpoints_by_number ON {schema}.checkpoints (chat, number);
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
--- was, and what it was answered, without values: those are read from the log.
+-- was, and what it was answered, without values: those are read from the log. It is deleted a day
+-- after the uptime of the server at which it was touched.
 CREATE TABLE {schema}.requests (
     key         TEXT COLLATE "C" PRIMARY KEY,
     fingerprint TEXT COLLATE "C" NOT NULL,
-    at          TEXT COLLATE "C" NOT NULL,
+    touched     BIGINT NOT NULL,
     revision    BIGINT NOT NULL,
     status      BIGINT NOT NULL,
     live        BIGINT NOT NULL,
@@ -335,4 +336,4 @@ CREATE TABLE {schema}.requests (
     checksum    BIGINT NOT NULL
 );
 
-CREATE INDEX requests_by_time ON {schema}.requests (at);
+CREATE INDEX requests_by_time ON {schema}.requests (touched);

@@ -317,11 +317,12 @@ CREATE TABLE checkpoints (
 CREATE UNIQUE INDEX checkpoints_by_number ON checkpoints (chat, number);
 
 -- One row is one request that carried an Idempotency-Key and succeeded: which request it
--- was, and what it was answered, without values: those are read from the log.
+-- was, and what it was answered, without values: those are read from the log. It is deleted a day
+-- after the uptime of the server at which it was touched.
 CREATE TABLE requests (
     key         TEXT PRIMARY KEY,
     fingerprint TEXT NOT NULL,
-    at          TEXT NOT NULL,
+    touched     INTEGER NOT NULL,
     revision    INTEGER NOT NULL,
     status      INTEGER NOT NULL,
     live        INTEGER NOT NULL,
@@ -330,4 +331,4 @@ CREATE TABLE requests (
     checksum    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX requests_by_time ON requests (at);
+CREATE INDEX requests_by_time ON requests (touched);

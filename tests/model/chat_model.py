@@ -109,9 +109,6 @@ class ChatModel(ChatLog):
             return answer
         if step.op == "remove" or (step.op == "merge_patch" and step.operand is None):
             return self._remove(row, place)
-        if step.op == "insert" and not isinstance(self.value_where(row, place), dict):
-            # Also at a hidden place: a JSON Patch has to fit the values where it stands.
-            raise TypeError
         if step.op == "merge_patch":
             current = self.value_where(row, place)
             if isinstance(step.operand, dict) and (current is ... or isinstance(current, dict)):

@@ -13,9 +13,15 @@ from typing import Any, TypeVar
 
 import orjson
 
-from valuetracker.errors import ChatMismatch, InstanceNotFound, ValueTooLarge, ValueTrackerError
+from valuetracker.errors import (
+    ChatMismatch,
+    InstanceNotFound,
+    PatchTestFailed,
+    ValueTooLarge,
+    ValueTrackerError,
+)
 from valuetracker.records import BatchAnswer
-from valuetracker.store.log.json_patch import without_tests
+from valuetracker.store.log.json_patch import check_tests, without_tests
 from valuetracker.store.log.operators import ABSENT, OPERATORS, Absent, apply_operator, contains
 from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.tx.changes import Change, ChangeValue, remove
@@ -265,6 +271,8 @@ class _Batch:
                 await self._apply(holder, {key: row}, remove(holder, key, anchor))
         elif place.hidden:
             # Its type is not checked: it will meet another value when it is shown again.
+            if operation.op == "patch":
+                await _check_tests(place, row, operation.operand or "")
             logged = _logged_operand(operation.op, operation.operand or "")
             if logged is not None:
                 set_to = None if operation.op == "set" else logged
@@ -336,6 +344,18 @@ def _logged_operand(op: str, operand: str) -> str | None:
         return operand
     operations = without_tests(orjson.loads(operand))
     return orjson.dumps(operations).decode() if operations else None
+
+
+async def _check_tests(place: WritePlace, row: DataRow | None, operand: str) -> None:
+    """Refuse a patch at a hidden place if a `test` of it fails."""
+    patch = orjson.loads(operand)
+    tests = [index for index, operation in enumerate(patch) if operation["op"] == "test"]
+    if not tests:
+        return
+    met = await place.value(row)
+    if met is None:
+        raise PatchTestFailed(index=tests[0])
+    check_tests(orjson.loads(met), patch)
 
 
 # The operators of a batch, and the field each takes its operand from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.api.chats.queue import LONG, SHORT, Queue
@@ -120,3 +121,36 @@ def test_ages_count_the_time_that_the_server_has_run(tmp_path: Path, own_databas
         clock.pass_time(DAY_MS // 2)
         assert queue.clean_up() == {"removedCount": 1, "ids": ["a"]}
         assert queue.ids() == []
+
+
+def test_a_request_is_remembered_for_a_day_that_the_server_has_run(
+    tmp_path: Path, own_database: str
+) -> None:
+    clock = SettableClock()
+
+    def increment(client: httpx.Client, key: str) -> bool:
+        """Send a request with an idempotency key; return True if it was done before."""
+        body = {"operations": [{"op": "increment", "key": "n", "by": 1}]}
+        headers = {"idempotency-key": key}
+        answer = client.post("/chats/chat/batch", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return "idempotency-replayed" in answer.headers
+
+    with (
+        running_server(tmp_path, database=own_database, clock=clock) as server,
+        server.client("demo") as client,
+    ):
+        server.register("demo")
+        assert not increment(client, "first")
+        for by in (4_000 * DAY_MS, -8_000 * DAY_MS, 4_000 * DAY_MS):
+            clock.set_forward(by)
+            # Requests that are long past are deleted by those that come after them.
+            assert not increment(client, f"another-{by}-{clock.time_of_day()}")
+            assert increment(client, "first")
+        clock.pass_time(DAY_MS)
+        assert not increment(client, "after a day")
+        assert increment(client, "first")
+
+        clock.pass_time(2 * HOUR_MS)
+        assert not increment(client, "after more than a day")
+        assert not increment(client, "first")

@@ -2,9 +2,12 @@
 JSON Patch (RFC 6902), with its work bounded.
 
 A patch of all values of a holder is taken apart, so that each key is logged with the operations
-on its own value. jsonpatch does the patching. What it does not bound is `copy`: a dozen that copy
-a value into itself double it each time, so what they copy is counted. Nor does it bound how much
-a small patch of a large value goes through: that is counted as well.
+on its own value. At a hidden place operations need not fit the values, because they will meet
+others when the place is shown again: they are logged as they are.
+
+jsonpatch does the patching. What it does not bound is `copy`: a dozen that copy a value into
+itself double it each time, so what they copy is counted. Nor does it bound how much a small patch
+of a large value goes through: that is counted as well.
 """
 
 from __future__ import annotations
@@ -41,11 +44,37 @@ SHIFTING = frozenset({"add", "remove", "move", "copy"})
 PATCH_EFFORT = 64 * 1024 * 1024
 
 
-def patch_values(document: dict[str, Any], patch: list[Any]) -> tuple[dict[str, Any], Named]:
+def patch_values(
+    document: dict[str, Any], patch: list[Any], hidden: bool = False
+) -> tuple[dict[str, Any], Named]:
     """Return values by key, patched, and what the patch does to each; it may change the given."""
-    patching = _PatchingValues(document)
+    patching = _PatchingValues(document, hidden)
     patching.run(patch)
     return patching.document, patching.named
+
+
+def named_keys(patch: list[Any]) -> list[str] | None:
+    """Return the keys that a patch of all values looks at; None if it looks at all of them."""
+    _check_length(patch)
+    places: list[Parts] = []
+    for operation in patch:
+        try:
+            source, path = _places(operation)
+        except (jsonpatch.InvalidJsonPatch, TypeError, ValueTrackerError):
+            # It is refused where it is applied.
+            continue
+        places += [source, path] if operation["op"] in ("copy", "move") else [path]
+    if any(not place for place in places):
+        return None
+    return [key for key in dict.fromkeys(place[0] for place in places) if _may_be_key(key)]
+
+
+def _may_be_key(text: str) -> bool:
+    try:
+        check_key(text)
+    except ValueTrackerError:
+        return False
+    return True
 
 
 def patch_value(value: Any, patch: list[Any]) -> Any:
@@ -53,6 +82,11 @@ def patch_value(value: Any, patch: list[Any]) -> Any:
     patching = _Patching(value)
     patching.run(patch)
     return patching.document
+
+
+def check_tests(value: Any, patch: list[Any]) -> None:
+    """Refuse a patch at a hidden place if a `test` of it fails; it may change the value."""
+    _Patching(value, hidden=True).run(patch)
 
 
 def check_patch(patch: list[Any]) -> None:
@@ -78,8 +112,10 @@ def _check_length(patch: list[Any]) -> None:
 class _Patching:
     """A document that is being patched, and the work that has gone into it."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Any, hidden: bool = False) -> None:
         self.document = document
+        # True if operations that do not fit are passed over; a `test` counts all the same.
+        self._hidden = hidden
         self._copied = self._effort = 0
 
     def run(self, patch: list[Any]) -> None:
@@ -103,7 +139,29 @@ class _Patching:
                 raise PatchFailed(message, index=index) from None
 
     def _apply(self, operation: Any, source: Parts, path: Parts) -> None:
+        if self._hidden and operation["op"] != "test":
+            self._try(operation, source, path)
+        else:
+            self._change(operation)
+
+    def _change(self, operation: Any) -> None:
         self.document = jsonpatch.JsonPatch([operation]).apply(self.document, in_place=True)
+
+    def _try(self, operation: Any, source: Parts, path: Parts) -> bool:
+        """Apply an operation; return False if it does not fit, and leave the document as it was."""
+        moved: list[Any] = []
+        try:
+            if operation["op"] == "move" and path[: len(source)] != source:
+                moved = [_find(self.document, operation["from"])]
+            self._change(operation)
+        except jsonpatch.InvalidJsonPatch:
+            raise
+        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+            for value in moved:
+                # It was taken away before it was found that it does not fit.
+                self._change({"op": "add", "path": operation["from"], "value": value})
+            return False
+        return True
 
     def _count(self, operation: Any, source: Parts, path: Parts) -> None:
         """Refuse an operation that goes through too much."""
@@ -123,8 +181,8 @@ class _Patching:
 class _PatchingValues(_Patching):
     """All values of a holder, and what the patch has done to each key."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
-        super().__init__(document)
+    def __init__(self, document: dict[str, Any], hidden: bool = False) -> None:
+        super().__init__(document, hidden)
         self.named: Named = {}
         # The bytes of values that operations took from other keys.
         self._carried = 0
@@ -138,7 +196,10 @@ class _PatchingValues(_Patching):
         relative = None
         if len(path) > 1 and op != "test" and self.named.get(path[0], []) is not None:
             relative = self._relative(operation, source, path)
-        super()._apply(operation, source, path)
+        if not self._hidden or op == "test":
+            self._change(operation)
+        elif not self._try(operation, source, path):
+            self._pass_over(operation, source, path)
         result = self.document
         if not isinstance(result, dict):
             raise InvalidBody("The values as a whole must stay an object.")
@@ -155,6 +216,19 @@ class _PatchingValues(_Patching):
             self._note(path, relative)
         if len(self.named) > KEYS_PER_REQUEST:
             raise InvalidPatch(f"A patch names {KEYS_PER_REQUEST} keys at the most.")
+
+    def _pass_over(self, operation: Any, source: Parts, path: Parts) -> None:
+        """Refuse an operation that does not fit the values, unless it may fit others."""
+        if operation["op"] in ("copy", "move") and (len(path) < 2 or source[:1] != path[:1]):
+            # The log holds what it takes.
+            _find(self.document, operation["from"])
+            if operation["op"] == "move":
+                self._change({"op": "remove", "path": operation["from"]})
+        if not path or self.named.get(path[0], []) is None:
+            # The patch itself has made what it does not fit.
+            raise jsonpatch.JsonPatchConflict()
+        if operation["op"] == "replace" and len(path) == 1:
+            self.document[path[0]] = operation["value"]
 
     def _note(self, place: Parts, operation: dict[str, Any] | None) -> None:
         """Add an operation to those of its key; a key that is changed as a whole has none."""
@@ -213,7 +287,12 @@ def _parts(path: Any) -> Parts:
 
 
 def _resolve(document: Any, pointer: str) -> Any:
-    value = jsonpointer.resolve_pointer(document, pointer, None)
+    """Return what is there, or None."""
+    return _find(document, pointer, None)
+
+
+def _find(document: Any, pointer: str, *default: Any) -> Any:
+    value = jsonpointer.resolve_pointer(document, pointer, *default)
     if isinstance(value, jsonpointer.EndOfList):
         raise jsonpointer.JsonPointerException("There is nothing after the last one.")
     return value

@@ -7,12 +7,14 @@ had happened, or the first answer is given back.
 
 An answer is remembered without the values it shows, which may be large: the log has them. In
 their place stands which value it was, and `store/remembered.py` reads it there.
+
+How long a request is remembered counts by the uptime of the server, so that a clock which is set
+forward does not let a request be done twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -20,13 +22,12 @@ import orjson
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import IdempotencyMismatch
-from valuetracker.records import moment
 from valuetracker.store.rows.row import Row, insert, select
 from valuetracker.store.tx.context import Context
 from valuetracker.store.tx.jobs import Written
 
-# A day is promised; the hour on top covers a clock that is set right in between.
-KEPT = timedelta(hours=25)
+# A day is promised; the hour on top covers a server that was killed before its uptime was saved.
+KEPT_MS = 25 * 60 * 60 * 1000
 SWEPT_AT_ONCE = 200
 
 
@@ -67,11 +68,11 @@ def _hole(value: ShownValue) -> orjson.Fragment:
 
 @dataclass(slots=True)
 class RequestRow(Row, table="requests"):
-    """A request that succeeded, and its answer without values."""
+    """A request that succeeded, and its answer without values; `touched` is an uptime."""
 
     key: str
     fingerprint: str
-    at: str
+    touched: int
     revision: int
     status: int
     live: int
@@ -85,7 +86,7 @@ INSERT_REQUEST = insert(RequestRow)
 DELETE_OLD_REQUESTS = Statement(
     """
     DELETE FROM {schema}.requests WHERE key IN (
-        SELECT key FROM {schema}.requests WHERE at < :before ORDER BY at LIMIT :count
+        SELECT key FROM {schema}.requests WHERE touched < :before ORDER BY touched LIMIT :count
     )
     """
 )
@@ -99,8 +100,9 @@ async def was_answered(tx: Transaction, key: str | None) -> bool:
 class RememberedRequests:
     """The remembered requests, as one group of verbs sees them."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, uptime: int) -> None:
         self._transaction = transaction
+        self._uptime = uptime
         self._new: dict[str, RequestRow] = {}
 
     async def find(self, context: Context) -> RequestRow | None:
@@ -116,12 +118,12 @@ class RememberedRequests:
             raise IdempotencyMismatch()
         return row
 
-    def remember(self, context: Context, at: str, written: Written, answer: Any) -> None:
+    def remember(self, context: Context, written: Written, answer: Any) -> None:
         if context.idempotency_key is not None:
             row = RequestRow(
                 context.idempotency_key,
                 context.fingerprint,
-                at,
+                self._uptime,
                 written.revision,
                 written.status,
                 int(written.live),
@@ -138,6 +140,6 @@ class RememberedRequests:
         await self._transaction.execute_many(INSERT_REQUEST, list(self._new.values()))
         await self._transaction.execute(
             DELETE_OLD_REQUESTS,
-            before=moment(datetime.now(UTC) - KEPT),
+            before=self._uptime - KEPT_MS,
             count=SWEPT_AT_ONCE,
         )

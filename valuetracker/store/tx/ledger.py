@@ -68,7 +68,7 @@ class Ledger(RowReader):
         super().__init__(transaction, cache, clock)
         self._after_flips = after_flips
         self.renew_lorebook = renew_lorebook
-        self._requests = RememberedRequests(transaction)
+        self._requests = RememberedRequests(transaction, self.clock.uptime)
         self._applier = Applier(self)
         touched = self._applier.touched
         self._commit = Commit(0, touched.tags, touched.holders)
@@ -143,7 +143,7 @@ class Ledger(RowReader):
         superseded = values.superseded > 0
         written = Written(status, body, head.revision, False, values.live, superseded)
         if context.idempotency_key is not None:
-            self._requests.remember(context, self.now, written, result)
+            self._requests.remember(context, written, result)
         return written
 
     async def finish(self) -> Commit:
