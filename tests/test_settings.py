@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from valuetracker.cli.main import main
-from valuetracker.cli.serve import secret_settings
+from valuetracker.cli.serve import secret_settings, serve
 from valuetracker.errors import StartupError
 from valuetracker.settings import Setting, Settings, settings_table
 
@@ -20,7 +19,6 @@ SECRETS = [setting for setting in settings_table() if setting.secret]
 
 
 def options() -> dict[str, click.Option]:
-    serve = main.commands["serve"]
     return {each.name or "": each for each in serve.params if isinstance(each, click.Option)}
 
 
@@ -71,7 +69,7 @@ def test_a_setting_can_be_given_in_the_environment(
     given = sample(setting)
     monkeypatch.setenv(setting.variable, given)
 
-    context = main.commands["serve"].make_context("serve", [])
+    context = serve.make_context("serve", [])
 
     read = context.params[name]
     assert [str(each) for each in read] == [given] if setting.many else str(read) == given
@@ -97,7 +95,7 @@ def test_the_environment_is_read_alike_with_and_without_the_command_line(
 ) -> None:
     monkeypatch.setenv(SETTINGS[name].variable, text)
 
-    context = main.commands["serve"].make_context("serve", [])
+    context = serve.make_context("serve", [])
 
     assert getattr(Settings.from_environment(), name) == context.params[name]
 
@@ -121,7 +119,7 @@ def test_a_variable_that_makes_no_sense_is_refused_by_both(
     with pytest.raises(StartupError, match=SETTINGS[name].variable):
         Settings.from_environment()
     with pytest.raises(click.BadParameter):
-        main.commands["serve"].make_context("serve", [])
+        serve.make_context("serve", [])
 
 
 @pytest.mark.parametrize(
@@ -134,9 +132,9 @@ def test_a_second_variable_is_read_where_the_first_is_not_set(
     monkeypatch.delenv(setting.variable, raising=False)
     monkeypatch.setenv(setting.also, given)
 
-    alone = main.commands["serve"].make_context("serve", []).params[name]
+    alone = serve.make_context("serve", []).params[name]
     monkeypatch.setenv(setting.variable, "error")
-    beside = main.commands["serve"].make_context("serve", []).params[name]
+    beside = serve.make_context("serve", []).params[name]
 
     assert (alone.lower(), beside) == (given.lower(), "error")
 
@@ -152,7 +150,7 @@ def test_the_flag_wins_over_the_variable(name: str, monkeypatch: pytest.MonkeyPa
         given, other, arguments = "True", "0", [setting.flag]
     monkeypatch.setenv(setting.variable, other)
 
-    context = main.commands["serve"].make_context("serve", arguments)
+    context = serve.make_context("serve", arguments)
 
     read = context.params[name]
     assert [str(each) for each in read] == [given] if setting.many else str(read) == given

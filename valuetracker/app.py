@@ -139,6 +139,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     app.router = EndpointRouter(ENDPOINTS, router, adapter, lifespan)
     app.state.engine = engine
     app.state.dispatcher = dispatcher
+    app.state.run_token = tokens.create_for_run()
     app.state.capacity = capacity
     app.state.end_waiting = end_waiting
     app.state.shared = SharedState(settings.connections, settings.body_memory_mb * MEGABYTE)

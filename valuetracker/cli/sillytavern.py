@@ -28,6 +28,8 @@ from valuetracker.settings import Settings
 
 PROBE_SECONDS = 3.0
 NOT_FOUND = 404
+# The port of a SillyTavern whose configuration says none.
+DEFAULT_PORT = 8000
 PLUGINS_ARE_OFF = (
     "SillyTavern loads no plugins yet: set `enableServerPlugins: true` in its config.yaml, or "
     "install again with --enable-plugins."
@@ -104,16 +106,29 @@ def uninstall(path: Path) -> None:
 @click.option(
     "--url",
     envvar="VALUETRACKER_ST_BASE_URL",
-    default=Settings.st_base_url,
-    show_default=True,
-    help="Where SillyTavern answers.",
+    show_envvar=True,
+    help="Where SillyTavern answers; by default its port is read from its config.yaml.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def status(path: Path, url: str, as_json: bool) -> None:
+def status(path: Path, url: str | None, as_json: bool) -> None:
     """Show the bundled version, the version installed at PATH, and the running version."""
+    report, running = find_status(path, url)
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+        return
+    for name in ("sillytavern", "bundled", "installed", "running", "plugin", "extension"):
+        click.echo(f"{name + ':':<13}{report[name] or 'not there'}")
+    for line in advice(report, running):
+        click.echo(line)
+
+
+def find_status(path: Path, url: str | None) -> tuple[dict[str, Any], PluginProbe]:
+    """Return the report on the SillyTavern at a path, and what its running plugin says."""
     version = check_sillytavern(path)
     paths = installation.paths_of(path)
     found = extension_status(paths)
+    if url is None:
+        url = f"http://127.0.0.1:{installation.find_port(path) or DEFAULT_PORT}"
     # The address on the command line counts as configured, so it may be fetched.
     settings = Settings(st_base_url=url)
     origin = allowed_origin(url, configuration(settings))
@@ -130,14 +145,9 @@ def status(path: Path, url: str, as_json: bool) -> None:
         "pluginsEnabled": installation.plugins_enabled(path),
         "python": plugin["python"],
         "pythonExists": plugin["python_exists"],
+        "url": url,
     }
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-        return
-    for name in ("sillytavern", "bundled", "installed", "running", "plugin", "extension"):
-        click.echo(f"{name + ':':<13}{report[name] or 'not there'}")
-    for line in advice(report, running):
-        click.echo(line)
+    return report, running
 
 
 def advice(report: dict[str, Any], running: PluginProbe) -> list[str]:

@@ -154,12 +154,17 @@ class Gate:
         token = self._token(authorization)
         if token is None and not self._tokens_needed:
             return Caller(origin=allowed)
+        handle = DEFAULT_USER
+        if token is not None and user is not None and self._tokens.is_of_run(token):
+            # The command line of this machine works for any user, as the bridge does.
+            handle = check_user(user.decode("latin-1"))
         return Caller(
+            handle,
             admin=token is not None and token.admin,
             token=token,
             needs_token=True,
             origin=allowed,
-            scope=f"{DEFAULT_USER} {token.id if token is not None else '-'}",
+            scope=f"{handle} {token.id if token is not None else '-'}",
         )
 
     @property

@@ -25,6 +25,7 @@ from valuetracker.errors import PortUnusable, StartupError
 from valuetracker.http.connection import Connection
 from valuetracker.http.limits import CHECK_SECONDS, IDLE_SECONDS, SharedState
 from valuetracker.http.replies import header_block
+from valuetracker.http.run_file import remove_run, write_run
 from valuetracker.settings import Settings
 
 # New objects between two runs of the garbage collector.
@@ -128,6 +129,7 @@ class Server(uvicorn.Server):
             )
         )
         self._app = app
+        self._data_dir = settings.data_dir
         self._shared: SharedState = app.state.shared
         self._shared.connections = allow_open_files(self._shared.connections)
         self._watch_stdin = settings.watch_stdin
@@ -140,6 +142,9 @@ class Server(uvicorn.Server):
             relax_garbage_collector()
             if self._watch_stdin:
                 self._stop_when_stdin_ends()
+            await asyncio.to_thread(
+                write_run, self._data_dir, self._listener, self._app.state.run_token
+            )
             print(f"Value Tracker listening on {url_of(self._listener)}", flush=True)
 
     async def on_tick(self, counter: int) -> bool:
@@ -175,6 +180,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn waits for all requests, and readers of a feed would never end.
         self._app.state.end_waiting()
+        # While the data directory is still locked: the next server writes a file of its own.
+        await asyncio.to_thread(remove_run, self._data_dir, self._app.state.run_token)
         await super().shutdown(sockets=sockets)
 
     def run_until_stopped(self) -> None:

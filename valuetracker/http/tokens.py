@@ -64,6 +64,9 @@ class TokenFile:
         self._path = directory / NAME
         self._version: tuple[int, ...] | None = None
         self._tokens: dict[str, Token] = {}
+        # The admin token of this run of the server. It is in no file of tokens, and does not count
+        # as one that is in use.
+        self._of_run: dict[str, Token] = {}
         # Stays True when the last token is revoked, or the file is removed or damaged: none of
         # these is meant to let everybody in. A restart begins anew.
         self.in_use = False
@@ -90,16 +93,25 @@ class TokenFile:
         self._version = version
         return True
 
+    def create_for_run(self) -> str:
+        """Return the text of a new admin token that is valid until the server stops."""
+        token, text = _new_token("this run", admin=True)
+        self._of_run = {token.id: token}
+        return text
+
+    def is_of_run(self, token: Token) -> bool:
+        return self._of_run.get(token.id) == token
+
     def find(self, text: str) -> Token | None:
         match = TOKEN.match(text)
-        token = self._tokens.get(match[1]) if match else None
+        token = self._tokens.get(match[1], self._of_run.get(match[1])) if match else None
         # Compare even if there is no such token, so that both cases take as long.
         expected = token.digest if token is not None else "0" * 64
         return token if hmac.compare_digest(_digest(text), expected) else None
 
     def has(self, token: Token) -> bool:
         """Return True if the token has not been revoked."""
-        return self._tokens.get(token.id) == token
+        return self._tokens.get(token.id) == token or self.is_of_run(token)
 
     # For the command line
 
@@ -113,9 +125,7 @@ class TokenFile:
         check_printable(name)
         for each in extensions:
             check_extension_id(each)
-        id = secrets.token_hex(6)
-        text = f"vt_{id}_{secrets.token_urlsafe(32)}"
-        token = Token(id, name, _digest(text), extensions, read_others, admin, now())
+        token, text = _new_token(name, extensions, read_others, admin)
         with self._locked():
             self._write([*self.load(), token])
         return token, text
@@ -151,6 +161,14 @@ class TokenFile:
     def _write(self, tokens: list[Token]) -> None:
         rows = [asdict(each) for each in tokens]
         durable.write_file(self._path, orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+
+
+def _new_token(
+    name: str, extensions: tuple[str, ...] = (), read_others: bool = False, admin: bool = False
+) -> tuple[Token, str]:
+    id = secrets.token_hex(6)
+    text = f"vt_{id}_{secrets.token_urlsafe(32)}"
+    return Token(id, name, _digest(text), extensions, read_others, admin, now()), text
 
 
 def _list(value: Any) -> list[Any]:

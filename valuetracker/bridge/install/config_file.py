@@ -1,5 +1,6 @@
 """
-SillyTavern's `config.yaml`. Only the line `enableServerPlugins` is changed, no other byte.
+SillyTavern's `config.yaml`. The port is read. Only the line `enableServerPlugins` is changed, no
+other byte.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ NAME = "config.yaml"
 LINE = re.compile(
     rb"""^(?P<key>["']?enableServerPlugins["']?[ \t]*:[ \t]*)(?P<value>[^\s#]*)""", re.MULTILINE
 )
+PORT = re.compile(
+    rb"""^["']?port["']?[ \t]*:[ \t]*["']?([0-9]{1,5})["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE
+)
 WANTED = b"enableServerPlugins: true\n"
 BY_HAND = "Set `enableServerPlugins: true` in it yourself; everything else is installed."
 # A file in flow style or with several documents: a line added at its end would not take effect.
@@ -26,6 +30,12 @@ def plugins_enabled(folder: Folder) -> bool | None:
     # The file is only read, so a link is followed: in a container this file is a link.
     match = LINE.search(folder.read(NAME, follow=True) or b"")
     return match["value"].strip(b"\"'").lower() == b"true" if match else None
+
+
+def find_port(folder: Folder) -> int | None:
+    """Return the port that SillyTavern listens on; None if the file does not say."""
+    match = PORT.search(folder.read(NAME, follow=True) or _template(folder))
+    return int(match[1]) if match else None
 
 
 def enable_plugins(folder: Folder) -> dict[str, Any] | None:

@@ -179,6 +179,12 @@ def plugins_enabled(root: Path) -> bool:
         return bool(config_file.plugins_enabled(folder))
 
 
+def find_port(root: Path) -> int | None:
+    """Return the port in the configuration of a SillyTavern."""
+    with Folder.open(root) as folder:
+        return config_file.find_port(folder)
+
+
 def uninstall(root: Path) -> Uninstalled:
     check_sillytavern(root)
     record = read_record(root / PLUGIN)

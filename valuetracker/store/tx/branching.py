@@ -9,7 +9,8 @@ the log; the log of the branch itself begins with one `branch` per value.
 
 from __future__ import annotations
 
-import secrets
+import hashlib
+import itertools
 
 import orjson
 
@@ -113,11 +114,15 @@ async def _take_places(tx: Ledger, chat: ChatRow, point: Point) -> dict[int, Pla
 
 
 async def _new_id(tx: Ledger, old: str) -> str:
-    while True:
-        ending = f"~{secrets.token_hex(4)}"
-        new = old[: ID_LENGTH - len(ending)] + ending
+    """Return the id of an instance of a branch: the same history gives the same ids."""
+    # No revision is ever given out twice, so neither is such an id, also not after a purge.
+    revision = (await tx.load_head()).revision
+    for attempt in itertools.count():
+        digest = hashlib.sha256(f"{revision} {attempt} {old}".encode()).hexdigest()
+        new = f"{old[: ID_LENGTH - 9]}~{digest[:8]}"
         if await tx.find_any_instance(new) is None:
             return new
+    raise AssertionError("the count does not end")
 
 
 class _Taking:
