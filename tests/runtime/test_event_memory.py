@@ -67,6 +67,7 @@ async def test_a_reader_that_is_filtered_needs_a_share_for_a_large_event(
 ) -> None:
     """Also of an event that is in memory."""
     monkeypatch.setattr(event_memory, "PIECE_BYTES", 50)
+    monkeypatch.setattr(event_memory, "LARGEST_PIECE_BYTES", 50)
     extension = await extensions.acquire("a")
     async with AsyncExitStack() as stack:
         stream = extension.feed.stream(0, Filter(key="k"))

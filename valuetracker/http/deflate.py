@@ -59,9 +59,9 @@ class Packer:
         packed = pack(piece)
         if len(piece) <= KEPT_BYTES:
             self._kept_bytes += len(piece)
-            if self._kept_bytes > KEPT_BYTES:
-                self._kept.clear()
-                self._kept_bytes = len(piece)
+            while self._kept_bytes > KEPT_BYTES:
+                oldest, _ = self._kept.pop(next(iter(self._kept)))
+                self._kept_bytes -= len(oldest)
             self._kept[id(piece)] = (piece, packed)
         return packed
 

@@ -30,7 +30,6 @@ class Capacity:
         self._databases = max(1, databases)
         self._feed_readers = feed_readers
         self._all_feed_readers = all_feed_readers
-        self.readers = 0
         self.events = EventMemory()
         self._clock = 0
         # For each open extension, the function that closes it if it is still idle then.
@@ -67,14 +66,19 @@ class Capacity:
 
     # Readers of feeds
 
+    @property
+    def readers(self) -> int:
+        """How many readers of feeds there are."""
+        return self.events.readers
+
     def add_reader(self, readers_of_feed: int) -> None:
         """Count one more reader of a feed that has `readers_of_feed`, or refuse it."""
-        if readers_of_feed >= self._feed_readers or self.readers >= self._all_feed_readers:
+        if readers_of_feed >= self._feed_readers or self.events.readers >= self._all_feed_readers:
             raise TooManyReaders()
-        self.readers += 1
+        self.events.readers += 1
 
     def remove_reader(self) -> None:
-        self.readers -= 1
+        self.events.readers -= 1
 
     # Waiting requests
 

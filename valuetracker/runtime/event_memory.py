@@ -2,10 +2,10 @@
 The memory that events take, over all feeds of the server.
 
 A reader that does not read must cost little, because there may be thousands. So a reader is sent
-pieces of at most `PIECE_BYTES`, and the next one is made when the client has taken the one before.
-Whatever takes more needs a share of a budget: to read the log, and to keep an event that is larger
-than a piece until it is sent. A reader that takes nothing while others wait for memory loses its
-event, and its stream ends. It can connect again and go on at its cursor.
+pieces, the larger the fewer readers there are, and the next one is made when the client has taken
+the one before. Whatever takes more needs a share of a budget: to read the log, and to keep an event
+that is larger than a piece until it is sent. A reader that takes nothing while others wait for
+memory loses its event, and its stream ends. It can connect again and go on at its cursor.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from collections.abc import Iterator
 
 from valuetracker.budget import Budget, Share
 
+# The least and the most bytes of a piece, and of the pieces of all readers together. Large pieces
+# cost the event loop less: each is sent by itself.
 PIECE_BYTES = 16 * 1024
-# Reads of the log, and events larger than a piece. With a piece for each of 2,000 readers, 64 MB.
+LARGEST_PIECE_BYTES = 256 * 1024
+ALL_PIECES_BYTES = 32 * 1024 * 1024
+# Reads of the log, and events larger than a piece. With the pieces of all readers, 64 MB.
 SHARED_BYTES = 32 * 1024 * 1024
 # The share of a read of the log, and of a page of `/changes`, unless the next revision turns out to
 # need more.
@@ -31,8 +35,15 @@ class EventMemory:
 
     def __init__(self) -> None:
         self.budget = Budget(SHARED_BYTES)
-        # How many feeds have readers.
+        # How many feeds have readers, and how many readers there are.
         self.feeds = 0
+        self.readers = 0
+
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes of the latest events a reader is sent at once."""
+        share = ALL_PIECES_BYTES // max(1, self.readers)
+        return max(PIECE_BYTES, min(LARGEST_PIECE_BYTES, share))
 
     @property
     def recent_bytes(self) -> int:
@@ -59,7 +70,7 @@ class Held:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the events in pieces; stop early if the share is lost."""
-        if len(self._events) <= PIECE_BYTES:
+        if self._share is None:
             events, self._events = self._events, b""
             yield events
             return
@@ -68,8 +79,7 @@ class Held:
             piece = self._events[start : start + PIECE_BYTES]
             start += PIECE_BYTES
             yield piece
-            if self._share is not None:
-                self._share.move(len(piece))
+            self._share.move(len(piece))
 
     def release(self) -> None:
         self._events = b""

@@ -112,7 +112,7 @@ class EventSource:
             while (start := self._after(since)) is not None:
                 recent = self._piece_of_recent(start)
                 size = sum(len(event) for _, event in recent)
-                if size <= (event_memory.PIECE_BYTES if share is None else share.size):
+                if size <= (self._memory.piece_bytes if share is None else share.size):
                     return self._events_of(recent, since, wanted, share)
                 del recent
                 if share is not None:
@@ -128,12 +128,14 @@ class EventSource:
 
     def _piece_of_recent(self, start: int) -> list[tuple[Revision, bytes]]:
         """Return the latest events from this one on, as many as fit into a piece, or one."""
-        size = 0
-        for end, (_, event) in enumerate(self._recent[start:], start):
-            size += len(event)
-            if end > start and size > event_memory.PIECE_BYTES:
-                return self._recent[start:end]
-        return self._recent[start:]
+        recent, most = self._recent, self._memory.piece_bytes
+        size, end = 0, start
+        while end < len(recent):
+            size += len(recent[end][1])
+            if end > start and size > most:
+                break
+            end += 1
+        return recent[start:end]
 
     def _events_of(
         self,

@@ -37,8 +37,8 @@ LONGEST_DELAY_SECONDS = 1.0
 # not woken again for fourteen times as long as that took.
 REST_FACTOR = 14
 
-# For how many cursors the joined bytes of the next events are kept.
-JOINED_CURSORS = 16
+# How many bytes of joined events are kept.
+JOINED_BYTES = 4 * 1024 * 1024
 
 # How many events without a revision are kept for readers that have not read them yet.
 MOST_NOTICES = 1000
@@ -48,6 +48,51 @@ GONE = b"event: gone\ndata: {}\n\n"
 # Tells a proxy that the answer has begun.
 BEGINNING = b": value tracker\n\n"
 HEARTBEAT = b": still here\n\n"
+
+
+class JoinedEvents:
+    """The next events after a cursor, joined once for all readers that come to it."""
+
+    def __init__(self) -> None:
+        # By the cursor: the bytes of the events, and the last revision among them.
+        self._kept: dict[int, tuple[bytes, int]] = {}
+        self._bytes = 0
+        # The newest revision among all of them, and the cursors of those that reach up to it.
+        self._newest = 0
+        self._reaching: list[int] = []
+
+    def get(self, cursor: int) -> tuple[bytes, int] | None:
+        return self._kept.get(cursor)
+
+    def keep(self, cursor: int, joined: tuple[bytes, int]) -> tuple[bytes, int]:
+        """Keep joined events, or return those that somebody else has kept meanwhile."""
+        if cursor in self._kept:
+            return self._kept[cursor]
+        self._kept[cursor] = joined
+        self._bytes += len(joined[0])
+        if joined[1] > self._newest:
+            self._newest = joined[1]
+            self._reaching = []
+        if joined[1] == self._newest:
+            self._reaching.append(cursor)
+        while self._bytes > JOINED_BYTES and len(self._kept) > 1:
+            self._drop(next(iter(self._kept)))
+        return joined
+
+    def drop_newest(self) -> None:
+        """Drop the events that reached up to the newest revision: there are more now."""
+        for cursor in self._reaching:
+            self._drop(cursor)
+        self._reaching = []
+
+    def _drop(self, cursor: int) -> None:
+        events, _ = self._kept.pop(cursor, (b"", 0))
+        self._bytes -= len(events)
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self._bytes = self._newest = 0
+        self._reaching = []
 
 
 class Feed:
@@ -60,8 +105,7 @@ class Feed:
         # The latest events that have no revision, and how many there have been.
         self._notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
         self.notice_count = 0
-        # The next bytes for a cursor, joined once for all readers that stand there.
-        self._joined: dict[int, tuple[bytes, int]] = {}
+        self._joined = JoinedEvents()
         # Each reader is known by the event that wakes it.
         self._readers: set[asyncio.Event] = set()
         self._waking: asyncio.TimerHandle | None = None
@@ -91,7 +135,7 @@ class Feed:
         self._notices.extend(commit.notices)
         self.notice_count += len(commit.notices)
         self.events.add(by_revision(commit.entries))
-        self._joined.clear()
+        self._joined.drop_newest()
         if self._waking is None:
             self._waking = asyncio.get_running_loop().call_later(self._delay(), self._wake)
 
@@ -261,9 +305,7 @@ class Feed:
         events, last, share = await self.events.next_events(since, wanted)
         joined = b"".join(event for _, event in events), last
         if wanted.everything and share is None:
-            if len(self._joined) >= JOINED_CURSORS:
-                self._joined.clear()
-            joined = self._joined.setdefault(since, joined)
+            joined = self._joined.keep(since, joined)
         return Held(joined[0], share), joined[1]
 
 
