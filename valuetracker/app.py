@@ -31,6 +31,7 @@ from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
 from valuetracker.http.gate import Gate
 from valuetracker.http.limits import SharedState
+from valuetracker.http.rates import RateLimit
 from valuetracker.http.replies import Reply
 from valuetracker.http.router import Router
 from valuetracker.http.tokens import TokenFile
@@ -39,6 +40,7 @@ from valuetracker.reference.page import docs_document
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.backups import Backups
 from valuetracker.runtime.capacity import Capacity
+from valuetracker.runtime.growth import Growth
 from valuetracker.runtime.nightly import Nightly, Plan
 from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
 from valuetracker.runtime.users import Users
@@ -106,9 +108,14 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
         settings.backup_at, settings.backup_keep, settings.backup_weeks, settings.backup_hook
     )
     nightly = Nightly(users, backups, plan, clock)
-    service = Service(settings, users, backups, nightly, documents=documents)
+    growth = Growth(users, settings.warn_mb, settings.quota_mb, settings.user_quota_mb)
     router = Router(ENDPOINTS)
-    dispatcher = Dispatcher(gate, router, service, cache)
+    service = Service(
+        settings, users, backups, nightly, gate, growth, router.counts, documents=documents
+    )
+    service.jobs.on_change = users.tell_of_job
+    rates = RateLimit(settings.rate_per_second) if settings.rate_per_second else None
+    dispatcher = Dispatcher(gate, router, service, cache, rates)
     adapter = ASGIAdapter(dispatcher, capacity, tokens)
 
     @asynccontextmanager
@@ -119,6 +126,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
             app.state.start_failure = error
             raise
         nightly.start()
+        growth.start()
         refreshing = asyncio.get_running_loop().create_task(refresh(gate))
         adapter.is_running = True
         try:
@@ -127,6 +135,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
             adapter.is_running = False
             refreshing.cancel()
             await asyncio.wait([refreshing])
+            await growth.stop()
             await nightly.stop()
             await service.jobs.stop()
             await users.stop()

@@ -168,6 +168,25 @@ class Settings:
         "is the folder of the backup.",
         str,
     )
+    warn_mb: int = _setting(
+        512,
+        "From which size of a database on the log, `/healthz`, `/extensions` and SillyTavern's "
+        "panel say that it is large, in MiB; 0 never says so. Nothing is folded by itself.",
+    )
+    quota_mb: int = _setting(
+        0,
+        "What the database of one extension may take, in MiB; 0 sets no limit. Beyond it, values "
+        "can be read and removed and the log be folded; other writes are refused (507).",
+    )
+    user_quota_mb: int = _setting(
+        0, "What all databases of one user may take together, in MiB; 0 sets no limit."
+    )
+    rate_per_second: int = _setting(
+        0,
+        "How many requests a second one user may send: a user of SillyTavern, the holder of a "
+        "token, or else an address; ten times as many at once. Others are refused (429). 0 sets "
+        "no limit.",
+    )
     shutdown_seconds: int = _setting(10, "How long requests in flight may take at shutdown.")
     allow_host: tuple[str, ...] = _setting(
         (),

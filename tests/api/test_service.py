@@ -64,7 +64,15 @@ def test_the_servers_health_is_at_the_root_and_under_the_prefix(tmp_path: Path) 
                 "engineVersion": sqlite3.sqlite_version,
                 "extensions": 2,
                 "openDatabases": 1,
-                "backup": {"lastAt": None, "failed": 0, "hook": None, "error": None},
+                "large": 0,
+                "full": 0,
+                "backup": {
+                    "lastAt": None,
+                    "failed": 0,
+                    "hook": None,
+                    "error": None,
+                    "overdue": False,
+                },
             },
         )
         assert outcome(client.get("/healthz")) == outcome(at_root)

@@ -372,7 +372,7 @@ REQUESTS: list[tuple[str, str, dict[str, str]]] = [
     ("POST", PREFIX + "/characters", {"if-match": "1"}),
 ]
 # They are about the connection or the moment, not about the answer.
-APART = ("date", "server", "connection")
+APART = ("date", "server", "connection", "x-request-id")
 
 
 @pytest.fixture(scope="module")

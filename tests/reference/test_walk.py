@@ -94,6 +94,7 @@ def test_an_answer_is_what_openapi_says(
     elif exchange.media_type:
         assert (exchange.media_type, step.route) in {
             ("text/html", "/docs"),
+            ("text/plain", "/metrics"),
             ("application/x-ndjson", "/export"),
             ("text/csv", "/export"),
             ("text/event-stream", "/events"),

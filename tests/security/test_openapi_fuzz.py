@@ -12,6 +12,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
 from valuetracker.api import SECTIONS
+from valuetracker.http.tokens import TokenFile
 from valuetracker.reference.openapi import WRITE_HEADERS, openapi
 
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -73,24 +75,36 @@ THERE = {
 }
 
 
+@dataclass
+class Fuzzed:
+    """A server, and a token of its admin: the requests make tokens, and then all need one."""
+
+    server: RunningServer
+    headers: dict[str, str]
+
+
 @pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
+    folder = tmp_path_factory.mktemp("fuzzed")
+    _, text = TokenFile(folder).create("fuzz", (), read_others=False, admin=True)
     # It must not call a SillyTavern that may be running on this machine.
-    with running_server(tmp_path_factory.mktemp("fuzzed"), st_enabled=0) as server:
-        yield server
+    with running_server(folder, st_enabled=0) as server:
+        yield Fuzzed(server, {"authorization": f"Bearer {text}"})
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[requests.Session]:
+def session(fuzzed: Fuzzed) -> Iterator[requests.Session]:
     with requests.Session() as session:
         session.trust_env = False
+        session.headers.update(fuzzed.headers)
         yield session
 
 
-def prepare(server: RunningServer) -> None:
+def prepare(fuzzed: Fuzzed) -> None:
     """Create the things that exist, or create them again."""
-    server.register("fuzz")
-    with server.client("fuzz") as client:
+    with fuzzed.server.client("fuzz") as client:
+        client.headers.update(fuzzed.headers)
+        client.post("/register", json={"extensionId": "fuzz"})
         client.post("/chats/quest/open", json={"client": "tab"})
         body = {"id": "sword", "characterId": "arthur", "chatId": "quest"}
         client.post("/instances", json=body)
@@ -120,7 +134,7 @@ def aim(case: Any) -> None:
 
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_every_answer_is_declared_and_as_described(
-    fuzzed: RunningServer, session: requests.Session, label: str
+    fuzzed: Fuzzed, session: requests.Session, label: str
 ) -> None:
     prepare(fuzzed)
     asked = 0
@@ -137,7 +151,7 @@ def test_every_answer_is_declared_and_as_described(
         nonlocal asked
         asked += 1
         aim(case)
-        answer = case.call(base_url=fuzzed.url, session=session, timeout=PATIENCE_SECONDS)
+        answer = case.call(base_url=fuzzed.server.url, session=session, timeout=PATIENCE_SECONDS)
         case.validate_response(answer, checks=CHECKS)
 
     ask()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from tests.conftest import wait_for
 from tests.sillytavern.conftest import PHONE, OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.panel import EXTENSION, Panel
@@ -27,6 +30,35 @@ def focused(panel: Panel) -> str:
         "() => document.activeElement.className || document.activeElement.tagName"
     )
     return found
+
+
+def test_the_panel_says_that_a_backup_failed_and_what_to_do(panel: Panel) -> None:
+    with panel.tavern.client() as client:
+        settings = {each["name"]: each["value"] for each in client.get("/settings").json()}
+        in_the_way = Path(settings["data_dir"]) / "backups"
+        told = panel.element.get_by_text("The last backup of your values failed.")
+
+        def back_up() -> str:
+            job = client.post("/backup").json()["job"]
+            wait_for(lambda: client.get(f"/jobs/{job}").json()["status"] != "running")
+            return str(client.get(f"/jobs/{job}").json()["status"])
+
+        in_the_way.write_text("no folder")
+        try:
+            assert back_up() == "failed"
+            panel.tab.open()
+            panel.tab.open_character(panel.character)
+            panel.open()
+            told.wait_for()
+            panel.screenshot("backup")
+        finally:
+            in_the_way.unlink()
+        assert back_up() == "done"
+        panel.tab.open()
+        panel.tab.open_character(panel.character)
+        panel.open()
+        panel.status("online")
+        told.wait_for(state="hidden")
 
 
 def test_a_player_finds_the_panel_and_keeps_values_in_it(

@@ -22,11 +22,15 @@ from valuetracker.api import (
     instances,
     jobs,
     lorebooks,
+    metrics,
     operations,
+    render,
     series,
     service,
     sessions,
+    settings,
     sillytavern,
+    tokens,
     transfer,
 )
 from valuetracker.http.endpoint import Endpoint
@@ -43,6 +47,7 @@ SECTIONS: dict[str, list[Endpoint]] = {
     "Series and processed ids": series.ENDPOINTS,
     "Operations": operations.ENDPOINTS,
     "Checkpoints and branches": [*checkpoints.ENDPOINTS, *branches.ENDPOINTS],
+    "Templates": render.ENDPOINTS,
     "The past": history.ENDPOINTS,
     "The feed": feed.ENDPOINTS,
     "Export and import": transfer.ENDPOINTS,
@@ -53,7 +58,12 @@ SECTIONS: dict[str, list[Endpoint]] = {
         *lorebooks.ENDPOINTS,
     ],
     "Keeping data safe": [*backups.ENDPOINTS, *jobs.ENDPOINTS],
-    "The server": service.ENDPOINTS,
+    "The server": [
+        *service.ENDPOINTS,
+        *settings.ENDPOINTS,
+        *metrics.ENDPOINTS,
+        *tokens.ENDPOINTS,
+    ],
 }
 
 ENDPOINTS: list[Endpoint] = [endpoint for section in SECTIONS.values() for endpoint in section]

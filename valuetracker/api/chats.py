@@ -304,6 +304,7 @@ ENDPOINTS = [
             ValueTooLarge,
         ),
         conditional=False,
+        beyond_quota=True,
     ),
     Endpoint(
         ("GET",),
@@ -339,6 +340,7 @@ ENDPOINTS = [
             ChatNotFound,
             RevisionConflict,
         ),
+        beyond_quota=True,
     ),
     Endpoint(
         ("PATCH",),

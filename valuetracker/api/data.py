@@ -261,6 +261,7 @@ ENDPOINTS = [
             RevisionConflict,
         ),
         quick=True,
+        beyond_quota=True,
     ),
     Endpoint(
         ("POST",),

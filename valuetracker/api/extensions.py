@@ -54,22 +54,26 @@ async def list_extensions(call: Call) -> list[ExtensionSummary]:
     `status` is `ok`, or the error code that the routes of the extension answer. It is `verifying`
     while the rows of a large file are verified: what is there is answered, and whatever depends
     on something being absent waits. A database that is not in use is described as it was closed.
-    `backupError` says why an extension is not in the newest backup.
+    `backupError` says why an extension is not in the newest backup; `warning` says that its
+    database is larger than `--warn-mb`, and what to do.
     """
-    failures = call.service.backups.failures(call.caller.user)
-    return [_with_failure(each, failures) for each in await call.extensions.list_extensions()]
+    return [_completed(call, each) for each in await call.extensions.list_extensions()]
 
 
 async def get_extension(call: Call) -> ExtensionSummary:
     """Read the size and the state of one extension."""
-    failures = call.service.backups.failures(call.caller.user)
-    return _with_failure(await call.extensions.get_extension(call.path["extension"]), failures)
+    return _completed(call, await call.extensions.get_extension(call.path["extension"]))
 
 
-def _with_failure(summary: ExtensionSummary, failures: dict[str, str]) -> ExtensionSummary:
-    """Add why an extension is not in the newest backup, if it is not."""
-    if summary["id"] in failures:
-        summary["backupError"] = failures[summary["id"]]
+def _completed(call: Call, summary: ExtensionSummary) -> ExtensionSummary:
+    """Add why an extension is not in the newest backup, and that it is large, if that is so."""
+    user, id = call.caller.user, summary["id"]
+    failures = call.service.backups.failures(user)
+    if id in failures:
+        summary["backupError"] = failures[id]
+    warning = call.service.growth.warning(user, id)
+    if warning is not None:
+        summary["warning"] = warning
     return summary
 
 

@@ -63,6 +63,12 @@ async def list_events(call: Call) -> Stream:
     waited is ready now, or has failed) or `remove`; `checkpoint` is a
     [`CheckpointSummary`](#checkpointsummary).
 
+    A job (`POST /verify`, `POST /backup`) is told of when it has begun, when it has ended, and at
+    most twice a second between: one `event: job` without an `id`, with the JSON `{at, job, kind,
+    status, done, total}`. `GET /jobs/:id` has what came of it. Of a job about one extension the
+    readers of that extension are told, of any other those of all extensions of the user who began
+    it. A reader of a chat, an instance or a key is told of none.
+
     `EventSource` cannot set headers, so the query may name the extension.
 
     With `extensions=a,b` it follows several, as `GET /cross-extension/events` does.

@@ -206,5 +206,6 @@ ENDPOINTS = [
         body=(Field("keep", KEEP, "The part of the log that stays readable."),),
         raises=(InvalidBody,),
         conditional=False,
+        beyond_quota=True,
     ),
 ]

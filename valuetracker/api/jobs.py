@@ -13,7 +13,10 @@ from valuetracker.runtime.jobs import Job
 
 def begin(call: Call, kind: str, work: Any, about: str) -> Begun:
     """Begin a job that the caller may ask for."""
-    return {"job": call.service.jobs.start(kind, call.caller.scope, work, about).id}
+    caller = call.caller
+    jobs = call.service.jobs
+    job = jobs.start(kind, caller.scope, work, about, caller.user, call.extension_id)
+    return {"job": job.id}
 
 
 async def verify(call: Call) -> Begun:
@@ -40,7 +43,7 @@ async def get_job(call: Call) -> JobRecord:
 
     `status` is `running`, `done` (then `result` says what came of it) or `failed` (then `error`
     is the body of the refusal). A job can be asked for by the token that began it, and by admins.
-    Jobs are forgotten when the server stops.
+    Jobs are forgotten when the server stops. The feed tells of them, too (`event: job`).
     """
     caller = call.caller
     return call.service.jobs.find(call.path["job"], caller.scope, caller.admin).record()

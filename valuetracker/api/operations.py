@@ -378,6 +378,7 @@ ENDPOINTS = [
         body_optional=True,
         raises=(InvalidBody, InvalidId),
         conditional=False,
+        beyond_quota=True,
     ),
     _pausing("pause", pause_operations),
     _pausing("resume", resume_operations),

@@ -31,7 +31,8 @@ async def ping(call: Call) -> Pong:
 
 async def healthz(call: Call) -> Health:
     """Read the state and the versions of the server; also served without the prefix."""
-    extensions = call.extensions
+    extensions, service, user = call.extensions, call.service, call.caller.user
+    growth = service.growth
     return {
         "status": "ok",
         "version": __version__,
@@ -39,7 +40,9 @@ async def healthz(call: Call) -> Health:
         "engineVersion": extensions.engine.version,
         "extensions": len(extensions.registry.list_registered()),
         "openDatabases": extensions.open_count,
-        "backup": call.service.backups.health(),
+        "large": growth.count_large(user),
+        "full": growth.count_full(user),
+        "backup": {**service.backups.health(), "overdue": service.nightly.is_overdue()},
     }
 
 

@@ -70,19 +70,8 @@ def list_tokens(data_dir: Path, as_json: bool) -> None:
         tokens = TokenFile(data_dir).load()
     except StartupError as error:
         fail(error)
-    rows = [
-        {
-            "id": each.id,
-            "name": each.name,
-            "extensions": list(each.extensions),
-            "readOthers": each.read_others,
-            "admin": each.admin,
-            "createdAt": each.created_at,
-        }
-        for each in tokens
-    ]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        click.echo(json.dumps([each.record() for each in tokens], indent=2))
         return
     for each in tokens:
         scopes = ["admin"] * each.admin + ["read-others"] * each.read_others

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from valuetracker.counts import CommitCounts
 from valuetracker.engine.statement import Statement
 
 T = TypeVar("T")
@@ -165,6 +166,8 @@ class Database(Protocol):
     # Called with the result of every group, in order, on the event loop, before any of its jobs
     # is answered; called with None when no group is in progress any more.
     on_commit: Callable[[Any], None]
+    # Where commits are counted; whoever opened the database may give it one that others share.
+    counts: CommitCounts
 
     @property
     def writing(self) -> bool:

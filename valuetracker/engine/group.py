@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from valuetracker.counts import CommitCounts
 from valuetracker.engine import JobRunner, NewRunnerFactory, NotVerifiedYet
 from valuetracker.errors import DatabaseDamaged, ValueTrackerError
 from valuetracker.failpoints import Failpoint
@@ -63,6 +65,7 @@ class GroupWriter(ABC):
     def __init__(self, new_runner_factory: NewRunnerFactory) -> None:
         self.suspect = False
         self.on_commit: Callable[[Any], None] = lambda committed: None
+        self.counts = CommitCounts()
         self._new_runner_factory = new_runner_factory
         self._make_runner = new_runner_factory()
         self._failpoint = Failpoint.from_environment()
@@ -134,9 +137,12 @@ class GroupWriter(ABC):
         A second job in the same turn of the event loop comes from another client: it waits for
         a group.
         """
+        started = time.perf_counter()
         outcome = self._commit_at_once(job)
         if outcome is None:
             return None
+        if outcome.committed:
+            self.counts.add(time.perf_counter() - started, 1)
         self._turn_is_used = True
         self._loop.call_soon(self._end_turn)
         self._reach_after_commit(outcome)
@@ -185,7 +191,10 @@ class GroupWriter(ABC):
         self._last_size = len(group)
         if not group:
             return
+        started = time.perf_counter()
         outcome = await self._write_group([job for job, _ in group])
+        if outcome.committed:
+            self.counts.add(time.perf_counter() - started, len(group))
         self._reach_after_commit(outcome)
         self._announce_commits(outcome)
         for (_, answer), (done, result) in zip(group, outcome.results, strict=True):

@@ -16,7 +16,7 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── ScopeMissing, AdminRequired
     │   └── OutsideRoots, SymlinkRefused
     ├── NotFound              404
-    │   ├── RouteNotFound, ExtensionNotRegistered, JobNotFound, BackupNotFound
+    │   ├── RouteNotFound, ExtensionNotRegistered, JobNotFound, BackupNotFound, TokenNotFound
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
     │   ├── OperationNotFound, CheckpointNotFound
@@ -25,7 +25,7 @@ The errors that the API answers with, and those that stop the server from starti
     ├── RequestTimeout        408
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers, ExtensionNotEmpty, IdsClash
-    │   ├── BackupRunning
+    │   ├── BackupRunning, AdminTokenFirst
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
     │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending, MessageHidden
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
@@ -40,12 +40,14 @@ The errors that the API answers with, and those that stop the server from starti
     ├── ExpectationFailed     417
     ├── IdempotencyMismatch   422
     ├── TooManyReaders        429
+    ├── RateLimited           429
     ├── HeadersTooLarge       431
     ├── UpstreamFailed        502
     ├── Unavailable           503
     │   ├── DatabaseDamaged, DatabaseTooNew, DatabaseTooOld, DatabaseUnavailable
     │   └── TooManyConnections
-    └── StorageFull           507
+    ├── StorageFull           507
+    └── QuotaExceeded         507
 
     StartupError              never answered over HTTP: the server did not start
     └── PortUnusable, RegistryUnusable, DataDirectoryInUse, DatabaseInUse, TokenNeeded

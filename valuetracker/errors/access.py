@@ -4,7 +4,7 @@ Errors of access: users, tokens, hosts and origins.
 
 from __future__ import annotations
 
-from valuetracker.errors.base import BadRequest, Forbidden, Unauthorized
+from valuetracker.errors.base import BadRequest, Conflict, Forbidden, NotFound, Unauthorized
 
 
 class InvalidUser(BadRequest):
@@ -57,3 +57,16 @@ class AdminRequired(Forbidden):
     """Only an admin may do this."""
 
     code = "admin_required"
+
+
+class TokenNotFound(NotFound):
+    """There is no such token."""
+
+    code = "token_not_found"
+
+
+class AdminTokenFirst(Conflict):
+    """The first token must be an admin's."""
+
+    code = "admin_token_first"
+    hint = "From the first token on every client needs one, and only an admin's can make others."

@@ -107,6 +107,17 @@ class StorageFull(ValueTrackerError):
     hint = "Nothing was changed. Free some space and try again."
 
 
+class QuotaExceeded(ValueTrackerError):
+    """The databases have grown beyond what they may take."""
+
+    status = 507
+    code = "quota_exceeded"
+    hint = (
+        "Nothing was changed. Values can still be read and removed, and `valuetracker compact` "
+        "folds the log; soon after that there is room again."
+    )
+
+
 class ExtensionNotEmpty(Conflict):
     """The extension has been used, and an import with history needs an unused one."""
 

@@ -4,6 +4,8 @@ Errors of a request as a message: its syntax, its size, its timing.
 
 from __future__ import annotations
 
+import math
+
 from valuetracker.errors.base import (
     BadRequest,
     NotFound,
@@ -108,6 +110,17 @@ class TooManyReaders(ValueTrackerError):
     status = 429
     code = "too_many_readers"
     hint = "Close other readers, or poll `/changes` without `wait`."
+
+
+class RateLimited(ValueTrackerError):
+    """You send requests too quickly."""
+
+    status = 429
+    code = "rate_limited"
+    hint = "Wait for as many seconds as `Retry-After` says."
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        super().__init__(retryAfter=math.ceil(seconds))
 
 
 class HeadersTooLarge(ValueTrackerError):

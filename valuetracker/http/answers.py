@@ -24,17 +24,22 @@ from valuetracker.http.limits import SharedState
 from valuetracker.http.replies import Reply, Request
 from valuetracker.runtime.capacity import Capacity
 
+# The end of the headers, after the value of `x-request-id`.
+END = b"\r\n\r\n"
 CLOSE = b"connection: close\r\n"
+LAST_END = b"\r\n" + CLOSE + b"\r\n"
 
 
 class Answer:
     """An answer that takes time: the state of one request from its end to the last byte sent."""
 
-    __slots__ = ("is_streaming", "keep_alive", "share", "task")
+    __slots__ = ("id", "is_streaming", "keep_alive", "share", "task")
 
     task: asyncio.Task[None]
 
-    def __init__(self, keep_alive: bool, share: Share | None) -> None:
+    def __init__(self, id: bytes, keep_alive: bool, share: Share | None) -> None:
+        # The id of the request.
+        self.id = id
         self.keep_alive = keep_alive
         # The budget of the request's body.
         self.share = share
@@ -103,13 +108,13 @@ class Answers:
         # To a client that does not read, even an answer that is ready is sent by a task, which
         # waits for the client.
         if isinstance(reply, Reply) and self._flow.stalled_since is None:
-            self._send(reply, keep_alive)
+            self._send(reply, request.id, keep_alive)
             if share is not None:
                 share.release()
             if not self._queue and not self._transport.is_closing():
                 self._on_all_sent()
             return
-        answer = self.current = Answer(keep_alive, share)
+        answer = self.current = Answer(request.id, keep_alive, share)
         task = answer.task = self._loop.create_task(self._finish(answer, reply))
         task.add_done_callback(self._tasks.discard)
         self._tasks.add(task)
@@ -141,9 +146,9 @@ class Answers:
             if reply.is_endless:
                 await self._stream(answer, reply)
             elif reply.pieces is not None:
-                await self._send_pieces(reply, answer.keep_alive)
+                await self._send_pieces(reply, answer)
             else:
-                self._send(reply, answer.keep_alive)
+                self._send(reply, answer.id, answer.keep_alive)
         except asyncio.CancelledError:
             if isinstance(reply, Reply) and reply.share is not None:
                 reply.share.release()
@@ -158,32 +163,34 @@ class Answers:
         while self._queue and self.current is None and not self._transport.is_closing():
             self.begin(*self._queue.popleft())
 
-    def _send(self, reply: Reply, keep_alive: bool) -> None:
+    def _send(self, reply: Reply, id: bytes, keep_alive: bool) -> None:
         if self._transport.is_closing():
             if reply.share is not None:
                 reply.share.release()
             return
         keep_alive = keep_alive and not self.is_last
-        end = b"\r\n" if keep_alive else CLOSE + b"\r\n"
+        end = END if keep_alive else LAST_END
+        date = self._shared.date
         if len(reply.body) <= limits.COPIED_BYTES:
-            self._flow.hold(b"%b%b%b%b" % (reply.head, self._shared.date, end, reply.body))
+            self._flow.hold(b"%b%bx-request-id: %b%b%b" % (reply.head, date, id, end, reply.body))
         else:
-            self._flow.write(b"%b%b%b" % (reply.head, self._shared.date, end))
+            self._flow.write(b"%b%bx-request-id: %b%b" % (reply.head, date, id, end))
             self._flow.write(reply.body)
         if reply.share is not None:
             self._flow.keep_until_read(reply.share)
         if not keep_alive:
             self._flow.close()
 
-    async def _send_pieces(self, reply: Reply, keep_alive: bool) -> None:
+    async def _send_pieces(self, reply: Reply, answer: Answer) -> None:
         """Send an answer in pieces whose length is known, as fast as the client reads it."""
         pieces, flow, transport = reply.pieces, self._flow, self._transport
         assert pieces is not None
         try:
-            keep_alive = keep_alive and not self.is_last
-            end = b"\r\n" if keep_alive else CLOSE + b"\r\n"
+            keep_alive = answer.keep_alive and not self.is_last
+            end = END if keep_alive else LAST_END
             if not transport.is_closing():
-                flow.write(b"%b%b%b" % (reply.head, self._shared.date, end))
+                date = self._shared.date
+                flow.write(b"%b%bx-request-id: %b%b" % (reply.head, date, answer.id, end))
             async for piece in pieces:
                 if transport.is_closing():
                     return
@@ -216,7 +223,8 @@ class Answers:
                 return
             # The end of the connection ends the stream. So a piece that goes to all readers of
             # a feed needs no frame of its own for each of them.
-            self._flow.write(b"%b%b%b\r\n" % (reply.head, self._shared.date, CLOSE))
+            head, date = reply.head, self._shared.date
+            self._flow.write(b"%b%bx-request-id: %b%b" % (head, date, answer.id, LAST_END))
             async for piece in pieces:
                 self._flow.write(piece)
                 # While the stream waits for the next piece, only the transport has this one.

@@ -14,7 +14,7 @@ import contextlib
 import ipaddress
 from collections.abc import Awaitable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from starlette import routing
@@ -24,7 +24,8 @@ from valuetracker.errors import BodyTooLarge, TokenRequired, ValueTrackerError
 from valuetracker.http.dispatch import Dispatcher
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.http.limits import SMALL_BODY_BYTES
-from valuetracker.http.replies import Headers, Reply, Request, error_reply
+from valuetracker.http.replies import Headers, Reply, Request
+from valuetracker.http.request_ids import HEADER
 from valuetracker.http.router import PREFIX_BYTES, Router
 from valuetracker.http.tokens import TokenFile
 from valuetracker.runtime.capacity import Capacity
@@ -81,16 +82,19 @@ class ASGIAdapter:
         except ValueTrackerError as refusal:
             # HTTP/2 has no such header.
             close = [CLOSE] if scope["http_version"].startswith("1") else []
-            await send_reply(send, error_reply(refusal).with_headers(*close))
+            await send_reply(send, self._dispatcher.refusal(refusal).with_headers(*close))
             return
         if body is None:
             return
-        reply = self._dispatcher.dispatch(Request(method, target, headers, body, spool))
-        root = quote(scope.get("root_path", "")).encode()
+        request = Request(method, target, headers, body, spool)
+        client = scope.get("client")
+        request.address = str(client[0]) if client else ""
+        reply = self._dispatcher.dispatch(request)
+        start = Start(request.id, quote(scope.get("root_path", "")).encode())
         if isinstance(reply, Reply) and reply.pieces is None:
-            await send_reply(send, reply, root)
+            await send_reply(send, reply, start)
         else:
-            await self._answer_while_connected(reply, root, receive, send)
+            await self._answer_while_connected(reply, start, receive, send)
 
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes | None:
         """Return the whole body, or None if the client has gone before its end."""
@@ -123,13 +127,13 @@ class ASGIAdapter:
     async def _answer_while_connected(
         self,
         reply: Reply | Awaitable[Reply],
-        root: bytes,
+        start: Start,
         receive: Receive,
         send: Send,
     ) -> None:
         """Answer, and stop waiting for something to happen when the client has gone."""
         loop = asyncio.get_running_loop()
-        answering = loop.create_task(self._answer(reply, root, send))
+        answering = loop.create_task(self._answer(reply, start, send))
         leaving = loop.create_task(disconnected(receive))
         self._finishing.add(answering)
         answering.add_done_callback(self._finishing.discard)
@@ -150,16 +154,16 @@ class ASGIAdapter:
         if not answering.cancelled():
             answering.result()
 
-    async def _answer(self, reply: Reply | Awaitable[Reply], root: bytes, send: Send) -> None:
+    async def _answer(self, reply: Reply | Awaitable[Reply], start: Start, send: Send) -> None:
         if not isinstance(reply, Reply):
             reply = await reply
         if reply.pieces is None:
-            await send_reply(send, reply, root)
+            await send_reply(send, reply, start)
             return
         try:
             # It does nothing but wait for events or the client: it ends when that has gone.
             with self._capacity.waiting(), contextlib.suppress(OSError):
-                await send_start(send, reply)
+                await send_start(send, reply, start)
                 try:
                     async for piece in reply.pieces:
                         await send(part_of_body(piece, more=True))
@@ -194,25 +198,37 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def send_reply(send: Send, reply: Reply, root: bytes = b"") -> None:
+class Start(NamedTuple):
+    """The id of a request, and where the application is mounted: an answer begins with them."""
+
+    id: bytes = b""
+    root: bytes = b""
+
+
+NO_START = Start()
+
+
+async def send_reply(send: Send, reply: Reply, start: Start = NO_START) -> None:
     if reply.share is not None:
         # If the client does not read, the server has the bytes, and nobody here can take them back.
         reply.share.on_lost = lambda: None
     try:
         # Servers report a client that has gone by an OSError, if at all.
         with contextlib.suppress(OSError):
-            await send_start(send, reply, root)
+            await send_start(send, reply, start)
             await send(part_of_body(reply.body))
     finally:
         if reply.share is not None:
             reply.share.release()
 
 
-async def send_start(send: Send, reply: Reply, root: bytes = b"") -> None:
+async def send_start(send: Send, reply: Reply, start: Start) -> None:
     headers = reply.headers
-    if root:
+    if start.id:
+        headers.append((HEADER, start.id))
+    if start.root:
         # A redirect leads to a path of this application, wherever it is mounted.
-        headers = [(n, root + value if n == b"location" else value) for n, value in headers]
+        headers = [(n, start.root + value if n == b"location" else value) for n, value in headers]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from valuetracker.bridge.prompts import PromptBoard
-from valuetracker.errors import InvalidQuery
-from valuetracker.http.gate import Caller
+from valuetracker.counts import RouteCounts
+from valuetracker.errors import InvalidQuery, QuotaExceeded
+from valuetracker.http.gate import Caller, Gate
 from valuetracker.runtime.backups import Backups
-from valuetracker.runtime.extension import Read
+from valuetracker.runtime.extension import Extension, Full, Read
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.feed import FeedStream
+from valuetracker.runtime.growth import Growth
 from valuetracker.runtime.jobs import Jobs
 from valuetracker.runtime.nightly import Nightly
 from valuetracker.runtime.users import Users
@@ -26,6 +29,7 @@ from valuetracker.settings import Settings
 from valuetracker.spool import Spool
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.tx.context import NO_CONTEXT, Context
+from valuetracker.store.tx.idempotency import was_answered
 from valuetracker.store.tx.jobs import Written
 
 Verb = Callable[..., Coroutine[Any, Any, Any]]
@@ -67,6 +71,10 @@ class Service:
     users: Users
     backups: Backups
     nightly: Nightly
+    gate: Gate
+    growth: Growth
+    # The counts of all routes, by path and method.
+    counts: dict[tuple[str, str], RouteCounts]
     prompts: PromptBoard = field(default_factory=PromptBoard)
     jobs: Jobs = field(default_factory=Jobs)
     # Documents are made on first use: most servers are never asked for them.
@@ -84,10 +92,12 @@ class Call:
         "body",
         "caller",
         "context",
+        "counts",
         "document",
         "extension_id",
         "extension_ids",
         "extensions",
+        "grows",
         "last_event_id",
         "media_type",
         "path",
@@ -97,6 +107,9 @@ class Call:
         "status",
         "values",
     )
+
+    # Where its answer is counted each time it is sent, if it is kept; set by `dispatch`.
+    counts: RouteCounts
 
     def __init__(
         self,
@@ -127,6 +140,8 @@ class Call:
         self.last_event_id: bytes | None = None
         # The body of an endpoint that takes one of any size.
         self.spool: Spool | None = None
+        # True if the request may add to a database; set by `dispatch`.
+        self.grows = False
         # How the answer may be packed, as the client says.
         self.accept_encoding: bytes | None = None
 
@@ -155,6 +170,8 @@ class Call:
             self.extension_id
         )
         try:
+            if extension.full is not None and self.grows:
+                await self._refuse_unless_answered(extension, extension.full)
             return await extension.write(verb, *arguments, context=self.context, status=self.status)
         finally:
             extensions.release(extension)
@@ -163,6 +180,14 @@ class Call:
         """Run a writing verb that no header of the request is about."""
         extension = await self.extensions.acquire(self.extension_id)
         try:
+            if extension.full is not None and self.grows:
+                raise QuotaExceeded(**extension.full)
             return await extension.write(verb, *arguments)
         finally:
             self.extensions.release(extension)
+
+    async def _refuse_unless_answered(self, extension: Extension, full: Full) -> None:
+        """Refuse a write because of a quota; one that was done before gets its answer again."""
+        key = self.context.idempotency_key
+        if not await extension.database.read(partial(was_answered, key=key)):
+            raise QuotaExceeded(**full)

@@ -42,7 +42,7 @@ from valuetracker.http.answers import Answers
 from valuetracker.http.flow_control import FlowControl
 from valuetracker.http.incoming import STRANGE_LINE, IncomingRequest, may_be_strange
 from valuetracker.http.limits import SharedState
-from valuetracker.http.replies import Reply, error_reply
+from valuetracker.http.replies import Reply
 from valuetracker.http.request_log import unexpected_failure
 from valuetracker.values import BODY_BYTES
 
@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
     """One connection."""
 
     __slots__ = (
+        "_address",
         "_answers",
         "_app_state",
         "_flow",
@@ -131,6 +132,9 @@ class Connection(asyncio.Protocol):
             on_stream=self._end_receiving,
         )
         self._phase_began = self._loop.time()
+        peer = transport.get_extra_info("peername")
+        # A socket file has no address.
+        self._address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         connections = cast("set[Any]", self._server_state.connections)
         connections.add(self)
         too_many = len(connections) - self._shared.connections
@@ -392,6 +396,7 @@ class Connection(asyncio.Protocol):
         share = incoming.share
         try:
             request, keep_alive = incoming.complete(self._parser)
+            request.address = self._address
         except ValueTrackerError as error:
             incoming.discard()
             self._refuse(error)
@@ -421,7 +426,7 @@ class Connection(asyncio.Protocol):
         """Refuse the request being received, parse nothing more, and end the connection."""
         if self._refusal is not None or self._transport.is_closing():
             return
-        self._refusal = error_reply(error)
+        self._refusal = self._app_state.dispatcher.refusal(error)
         self._end_receiving()
         if self._answers.current is None:
             self._send_refusal()

@@ -11,8 +11,8 @@ from valuetracker.http.replies import HeaderMap, Headers, Reply, json_reply
 from valuetracker.http.request_parsing import CLIENT_HEADERS
 
 ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
-ALLOWED_HEADERS = b", ".join(sorted(CLIENT_HEADERS))
-EXPOSED_HEADERS = b"etag, idempotency-replayed, x-live, x-revision, x-superseded"
+ALLOWED_HEADERS = b", ".join(sorted(CLIENT_HEADERS | {b"traceparent", b"x-request-id"}))
+EXPOSED_HEADERS = b"etag, idempotency-replayed, x-live, x-request-id, x-revision, x-superseded"
 PREFLIGHT_SECONDS = b"600"
 
 

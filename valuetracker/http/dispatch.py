@@ -14,7 +14,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ from valuetracker.budget import Budget, Share
 from valuetracker.eager import in_task, start
 from valuetracker.errors import (
     DatabaseDamaged,
+    QuotaExceeded,
+    RateLimited,
     TokenInvalid,
     TokenRequired,
     Unauthorized,
@@ -35,6 +37,8 @@ from valuetracker.http.cors import is_preflight, preflight_reply, readable_by
 from valuetracker.http.deflate import Deflated, Packer, accepts_deflate
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.http.gate import Caller, Gate
+from valuetracker.http.pieces import GuardedPieces, download_reply
+from valuetracker.http.rates import RateLimit
 from valuetracker.http.replies import (
     HeaderMap,
     Headers,
@@ -43,11 +47,11 @@ from valuetracker.http.replies import (
     Request,
     document_headers,
     error_reply,
+    if_modified,
     json_reply,
-    matches,
-    not_modified,
     stream_reply,
 )
+from valuetracker.http.request_ids import HEADER, RequestIds
 from valuetracker.http.request_log import log_failure, log_request, logger, unexpected_failure
 from valuetracker.http.request_parsing import (
     check_media_type,
@@ -88,6 +92,7 @@ class Dispatcher:
     router: Router
     service: Service
     cache: AnswerCache[Reply]
+    rates: RateLimit | None = None
 
     def __post_init__(self) -> None:
         self._failpoint = Failpoint.from_environment()
@@ -97,25 +102,31 @@ class Dispatcher:
         self._parsing = asyncio.Lock()
         # Large answers from when they are made until they are sent.
         self._replies = Budget(REPLY_BYTES)
+        self._ids = RequestIds()
 
     def dispatch(self, request: Request) -> Reply | Awaitable[Reply]:
         """Return the answer if it needs no wait, otherwise what makes it when it is awaited."""
         started = time.perf_counter()
         headers = dict(request.headers)
+        request.id = self._ids.of(headers.get(b"x-request-id"))
         try:
             if len(headers) != len(request.headers):
                 refuse_repeated(request.headers)
             caller = self.gate.admit(headers)
+            if self.rates is not None:
+                self.rates.take(caller, request.address)
         except ValueTrackerError as refusal:
             origin = None
-            if isinstance(refusal, Unauthorized):
-                # A page of an allowed origin must be able to read that its token is wrong.
+            if isinstance(refusal, Unauthorized | RateLimited):
+                # A page of an allowed origin must be able to read that its token is wrong, or that
+                # it has to wait.
                 origin = self.gate.allowed_origin(headers[b"host"], headers.get(b"origin"))
-            return self._finish(request, error_reply(refusal), started, origin)
+            return self._finish_unrouted(request, error_reply(refusal), started, origin)
         if request.method == "GET":
             key = (caller.scope, headers.get(b"x-extension-id", b""), request.target)
             reply = self.cache.get(key)
             if reply is not None:
+                counts = reply.counts
                 if b"if-none-match" in headers:
                     reply = if_modified(reply, headers)
                 if len(reply.body) > LARGE_REPLY_BYTES:
@@ -123,16 +134,21 @@ class Dispatcher:
                     reply = reply.with_share(share) if share is not None else None
             # Without memory to send it, a kept answer waits for its turn like any other.
             if reply is not None:
+                counts.hits += 1
+                if reply.status == 304:
+                    counts.hits_unmodified += 1
                 return self._finish(request, reply, started, caller.origin)
         elif is_preflight(request.method, headers):
-            return self._finish(request, preflight_reply(caller.origin, headers), started, None)
+            reply = preflight_reply(caller.origin, headers)
+            return self._finish_unrouted(request, reply, started, None)
         path, _, query = request.target.partition(b"?")
         try:
             if path == b"/" and request.method in ("GET", "HEAD"):
-                return json_reply(302, b"", [(b"location", HOME)])
+                reply = json_reply(302, b"", [(b"location", HOME)])
+                return self._finish_unrouted(request, reply, started, None)
             match = self.router.find(request.method, path)
         except ValueTrackerError as error:
-            return self._finish(request, error_reply(error), started, caller.origin)
+            return self._finish_unrouted(request, error_reply(error), started, caller.origin)
         answer = self._answer(request, headers, caller, match, query, started)
         return start(answer) if match.endpoint.quick else answer
 
@@ -142,6 +158,13 @@ class Dispatcher:
         caller = self.gate.admit(dict(headers))
         if caller.needs_token and caller.token is None:
             raise TokenRequired()
+
+    def refusal(self, error: ValueTrackerError) -> Reply:
+        """Return the answer to a request that cannot be received, with its id."""
+        self.router.unrouted.add(error.status, 0.0)
+        # One that shows nothing but an id has been logged with it.
+        id = str(error.details.get("requestId", "")).encode() or self._ids.new()
+        return error_reply(error).with_headers((HEADER, id))
 
     def spool_for(self, method: str, target: bytes, headers: Headers) -> Spool | None:
         """Return where to put the body of a request, if it may be of any size; or refuse it."""
@@ -153,6 +176,13 @@ class Dispatcher:
             return None
         self.admit(headers)
         return self.service.new_spool()
+
+    def _finish_unrouted(
+        self, request: Request, reply: Reply, started: float, origin: bytes | None
+    ) -> Reply:
+        """Return the answer to a request that comes to no route."""
+        self.router.unrouted.add(reply.status, time.perf_counter() - started)
+        return self._finish(request, reply, started, origin)
 
     def _finish(
         self, request: Request, reply: Reply, started: float, origin: bytes | None
@@ -179,7 +209,8 @@ class Dispatcher:
             reply = await self._handle(request, headers, caller, match, query)
             self._failpoint.reach("before_reply")
         except ValueTrackerError as error:
-            if error.status >= 500:
+            # A quota is not the fault of the server.
+            if error.status >= 500 and not isinstance(error, QuotaExceeded):
                 log_failure(error, request)
             if isinstance(error, DatabaseDamaged):
                 self._name_backup(error, caller, match, headers)
@@ -189,6 +220,7 @@ class Dispatcher:
         if len(request.body) + len(reply.body) > COLLECTED_BYTES:
             # The objects of a transaction refer to each other, and the collector runs rarely.
             gc.collect(1)
+        match.counts.add(reply.status, time.perf_counter() - started)
         return self._finish(request, reply, started, caller.origin)
 
     def _name_backup(
@@ -221,6 +253,8 @@ class Dispatcher:
                 share = await self._parse_large_body(call, endpoint, request, headers)
             if share is None:
                 parse_rest(call, endpoint, request, headers, request.body)
+            call.counts = match.counts
+            call.grows = endpoint.grows
             reply = await self._run(call, endpoint, request, headers)
             size = len(reply.body)
             if size <= LARGE_REPLY_BYTES:
@@ -361,6 +395,7 @@ class Dispatcher:
         etag = f'"{read.etag}"'.encode() if read.etag is not None else None
         reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
         reply.etag = etag
+        reply.counts = call.counts
         named = headers.get(b"x-extension-id", b"")
         if (
             request.method == "GET"
@@ -371,57 +406,3 @@ class Dispatcher:
             key = (call.caller.scope, named, request.target)
             self.cache.keep(key, reply, read.extension, read.tags, read.shows, read.is_list)
         return if_modified(reply, headers)
-
-
-def if_modified(reply: Reply, headers: HeaderMap) -> Reply:
-    """Return 304 in place of an answer that the client says it has."""
-    condition = headers.get(b"if-none-match")
-    if condition is not None and matches(reply.etag, condition):
-        return not_modified(reply)
-    return reply
-
-
-def download_reply(download: Download) -> Reply:
-    extra = [
-        (b"content-disposition", f'attachment; filename="{download.name}"'.encode()),
-        (b"vary", b"Accept-Encoding"),
-    ]
-    if download.encoding is not None:
-        extra.append((b"content-encoding", download.encoding.encode()))
-    common = document_headers(download.media_type, None)
-    return Reply(
-        200, common, extra, pieces=SpooledPieces(download.spool), length=download.spool.size
-    )
-
-
-class SpooledPieces:
-    """The content of a spool, read as fast as the client takes it."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        self._spool.rewind()
-        while piece := await asyncio.to_thread(self._spool.read):
-            yield piece
-
-    async def aclose(self) -> None:
-        self._spool.close()
-
-
-class GuardedPieces:
-    """A stream that ends when the gate would no longer admit its caller."""
-
-    def __init__(self, pieces: Pieces, gate: Gate, caller: Caller) -> None:
-        self._pieces = pieces
-        self._gate = gate
-        self._caller = caller
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._pieces:
-            if not self._gate.still_admits(self._caller):
-                return
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._pieces.aclose()

@@ -124,6 +124,11 @@ class Endpoint:
     quick: bool = False
     # True if the body has no limit: the handler reads it from a spool.
     upload: bool = False
+    # True if it is no GET because it needs a body, and changes nothing.
+    only_reads: bool = False
+    # True if it is possible although the databases are full: it removes something, or adds little
+    # and reading needs it. DELETE always is.
+    beyond_quota: bool = False
 
     def __post_init__(self) -> None:
         for name in PARAMETER.findall(self.path):
@@ -136,12 +141,17 @@ class Endpoint:
     @property
     def writes(self) -> bool:
         """True if the handler writes to the database of the extension in the header."""
-        return self.extension == "header" and "GET" not in self.methods
+        return self.extension == "header" and self.changes
 
     @property
     def changes(self) -> bool:
         """True if the handler does more than read."""
-        return "GET" not in self.methods
+        return "GET" not in self.methods and not self.only_reads
+
+    @property
+    def grows(self) -> bool:
+        """True if it may add to a database."""
+        return self.changes and not self.beyond_quota and "DELETE" not in self.methods
 
     @property
     def summary(self) -> str:

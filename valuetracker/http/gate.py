@@ -94,7 +94,7 @@ class Gate:
         secret: str = "",
         bridge_only: bool = False,
     ) -> None:
-        self._tokens = tokens
+        self.tokens = tokens
         self._bridge_only = bridge_only
         self._hosts = frozenset(each.lower().encode() for each in hosts)
         self._origins = frozenset(each.lower().rstrip("/").encode() for each in origins)
@@ -104,7 +104,7 @@ class Gate:
 
     def refresh(self) -> None:
         """Read the tokens again if they have changed."""
-        if self._tokens.refresh():
+        if self.tokens.refresh():
             self._known.clear()
 
     def admit(self, headers: dict[bytes, bytes]) -> Caller:
@@ -131,7 +131,7 @@ class Gate:
         """Return True if a caller who was admitted before would be admitted now."""
         if caller.token is None:
             return caller.is_bridge or caller.needs_token or not self._tokens_needed
-        return self._tokens.has(caller.token)
+        return self.tokens.has(caller.token)
 
     def _identify(
         self,
@@ -155,7 +155,7 @@ class Gate:
         if token is None and not self._tokens_needed:
             return Caller(origin=allowed)
         handle = DEFAULT_USER
-        if token is not None and user is not None and self._tokens.is_of_run(token):
+        if token is not None and user is not None and self.tokens.is_of_run(token):
             # The command line of this machine works for any user, as the bridge does.
             handle = check_user(user.decode("latin-1"))
         return Caller(
@@ -169,7 +169,7 @@ class Gate:
 
     @property
     def _tokens_needed(self) -> bool:
-        return self._bridge_only or self._tokens.in_use
+        return self._bridge_only or self.tokens.in_use
 
     def _is_bridge(self, secret: bytes | None) -> bool:
         return (
@@ -208,7 +208,7 @@ class Gate:
         scheme, _, text = authorization.partition(b" ")
         if scheme.lower() != b"bearer":
             raise TokenInvalid("The Authorization header must be `Bearer <token>`.")
-        token = self._tokens.find(text.strip().decode("latin-1"))
+        token = self.tokens.find(text.strip().decode("latin-1"))
         if token is None:
             raise TokenInvalid()
         return token

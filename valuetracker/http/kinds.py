@@ -236,4 +236,5 @@ PATH_KINDS = {
     "lorebook": LOREBOOK_NAME,
     "job": _id_kind("job"),
     "backup": _id_kind("backup"),
+    "token": _id_kind("token"),
 }

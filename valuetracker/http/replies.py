@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import orjson
 
 from valuetracker.budget import Share
-from valuetracker.errors import MethodNotAllowed, Unauthorized, ValueTrackerError
+from valuetracker.counts import RouteCounts
+from valuetracker.errors import MethodNotAllowed, RateLimited, Unauthorized, ValueTrackerError
 from valuetracker.spool import Spool
 
 # Headers as they were received, names in lower case; and by name, once none occurs twice.
@@ -71,7 +72,8 @@ def document_headers(media_type: str, policy: str | None) -> Common:
     return Common(NO_STORE, (b"content-type", media_type.encode()), guard)
 
 
-class Request(NamedTuple):
+@dataclass(slots=True)
+class Request:
     """One request: the raw target, header names in lower case, the whole body."""
 
     method: str
@@ -80,6 +82,10 @@ class Request(NamedTuple):
     body: bytes = b""
     # A body that has no limit is not kept in memory: then `body` is empty.
     spool: Spool | None = None
+    # Set by `dispatch`; the answer has it in a header.
+    id: bytes = b""
+    # The address it came from, if the adapter knows it.
+    address: str = ""
 
 
 class Pieces(Protocol):
@@ -106,6 +112,8 @@ class Reply:
     _head: bytes | None = None
     # The memory of a large answer; whoever sends it releases it.
     share: Share | None = None
+    # Where it is counted each time it is sent; of an answer that is kept.
+    counts: RouteCounts = None  # type: ignore[assignment]
 
     @property
     def is_endless(self) -> bool:
@@ -141,7 +149,8 @@ class Reply:
 
     def updated(self, body: bytes, etag: bytes) -> Reply:
         """Return the same answer with another body and ETag."""
-        return Reply(self.status, self.common, [(b"etag", etag)], body, etag)
+        extra = [(b"etag", etag)]
+        return Reply(self.status, self.common, extra, body, etag, counts=self.counts)
 
     def with_share(self, share: Share) -> Reply:
         """Return the same answer with its share of memory; the cache may keep the one without."""
@@ -174,10 +183,20 @@ def matches(etag: bytes | None, condition: bytes) -> bool:
     return etag in named or named == [b"*"]
 
 
+def if_modified(reply: Reply, headers: HeaderMap) -> Reply:
+    """Return 304 in place of an answer that the client says it has."""
+    condition = headers.get(b"if-none-match")
+    if condition is not None and matches(reply.etag, condition):
+        return not_modified(reply)
+    return reply
+
+
 def error_reply(error: ValueTrackerError) -> Reply:
     extra: Headers = []
     if isinstance(error, MethodNotAllowed):
         extra.append((b"allow", ", ".join(error.details["allow"]).encode()))
     elif isinstance(error, Unauthorized):
         extra.append((b"www-authenticate", b'Bearer realm="Value Tracker"'))
+    elif isinstance(error, RateLimited):
+        extra.append((b"retry-after", b"%d" % error.details["retryAfter"]))
     return json_reply(error.status, orjson.dumps(error.body()), extra)

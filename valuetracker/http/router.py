@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
+from valuetracker.counts import RouteCounts
 from valuetracker.errors import InvalidPath, MethodNotAllowed, RouteNotFound
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.settings import PREFIX
@@ -32,17 +33,18 @@ class Node:
     def __init__(self) -> None:
         self.literals: dict[str, Node] = {}
         self.parameter: Node | None = None
-        # By method: the endpoint, and the names of the parameters of its path.
-        self.endpoints: dict[str, tuple[Endpoint, tuple[str, ...]]] = {}
+        # By method: the endpoint, the names of the parameters of its path, and its counts.
+        self.endpoints: dict[str, tuple[Endpoint, tuple[str, ...], RouteCounts]] = {}
 
 
 class Match:
     """The endpoint of a path, and the path's parameters: decoded, and later checked."""
 
-    __slots__ = ("endpoint", "path", "raw")
+    __slots__ = ("counts", "endpoint", "path", "raw")
 
-    def __init__(self, endpoint: Endpoint, raw: dict[str, str | None]) -> None:
+    def __init__(self, endpoint: Endpoint, raw: dict[str, str | None], counts: RouteCounts) -> None:
         self.endpoint = endpoint
+        self.counts = counts
         # A parameter that cannot be decoded is None.
         self.raw = raw
         self.path: dict[str, str] | None = None
@@ -55,6 +57,9 @@ class Router:
         self._root = Node()
         self._prefixed = Node()
         self._kept: OrderedDict[tuple[str, bytes], Match] = OrderedDict()
+        # By path and method; HEAD counts as GET. The first is for requests that come to no route.
+        self.unrouted = RouteCounts()
+        self.counts: dict[tuple[str, str], RouteCounts] = {("", ""): self.unrouted}
         for endpoint in endpoints:
             self._add(self._prefixed, endpoint)
             if endpoint.at_root:
@@ -73,7 +78,8 @@ class Router:
         for method in endpoint.methods:
             if method in node.endpoints:
                 raise TypeError(f"{method} {path} is in the route table twice.")
-            node.endpoints[method] = (endpoint, tuple(parameters))
+            counts = self.counts.setdefault((path, method), RouteCounts())
+            node.endpoints[method] = (endpoint, tuple(parameters), counts)
 
     def find(self, method: str, path: bytes) -> Match:
         """
@@ -110,8 +116,8 @@ class Router:
         for end, values in _walk(node, segments):
             row = end.endpoints.get(wanted)
             if row is not None:
-                endpoint, parameters = row
-                return Match(endpoint, dict(zip(parameters, values, strict=True)))
+                endpoint, parameters, counts = row
+                return Match(endpoint, dict(zip(parameters, values, strict=True)), counts)
             allowed.update(end.endpoints)
         if allowed:
             allow = sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)

@@ -4,7 +4,7 @@ Tokens: who may do what, on a server that others can reach.
 They are kept in `<data-dir>/.tokens.json`, which only the owner can read, and as hashes: the
 file is no help to somebody who wants to use a token. A token is long and random, so nobody can
 guess it, and one round of SHA-256 is enough. The command line changes the file while a server
-runs, and the server notices. This module knows nothing of requests.
+runs, and the server notices; admins change it over HTTP. This module knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from filelock import FileLock
 from valuetracker import durable
 from valuetracker.errors import StartupError
 from valuetracker.names import check_extension_id, check_printable
-from valuetracker.records import now
+from valuetracker.records import TokenRecord, now
 
 NAME = ".tokens.json"
 TOKEN = re.compile(r"vt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
@@ -55,6 +55,16 @@ class Token:
             raise TypeError("`read_others` and `admin` must be true or false")
         if not ID.match(self.id) or not DIGEST.match(self.digest):
             raise ValueError("invalid id or digest")
+
+    def record(self) -> TokenRecord:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "extensions": list(self.extensions),
+            "readOthers": self.read_others,
+            "admin": self.admin,
+            "createdAt": self.created_at,
+        }
 
 
 class TokenFile:
@@ -113,7 +123,7 @@ class TokenFile:
         """Return True if the token has not been revoked."""
         return self._tokens.get(token.id) == token or self.is_of_run(token)
 
-    # For the command line
+    # For the command line, and for admins
 
     def load(self) -> list[Token]:
         return list(self._read().values())

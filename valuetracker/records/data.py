@@ -70,6 +70,13 @@ class ReplayConflict(TypedDict):
     space: NotRequired[str]
 
 
+class Rendered(TypedDict):
+    """A text in which macros were replaced, and the paths that have no value."""
+
+    text: str
+    missing: list[str]
+
+
 class Success(TypedDict):
     """Confirmation that the request succeeded."""
 

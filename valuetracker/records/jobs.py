@@ -27,6 +27,17 @@ class JobRecord(TypedDict):
     error: dict[str, Any] | None
 
 
+class JobEvent(TypedDict):
+    """How far a job is, as readers of a feed are told."""
+
+    at: str
+    job: str
+    kind: str
+    status: str
+    done: int
+    total: int
+
+
 class BackedUp(TypedDict):
     """One extension in a backup."""
 

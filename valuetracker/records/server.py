@@ -15,6 +15,12 @@ class Pong(TypedDict):
     message: str
 
 
+class ServerBackupHealth(BackupHealth):
+    """How the backups are, and if the next one is overdue."""
+
+    overdue: bool
+
+
 class Health(TypedDict):
     """The version of the server, its engine, and how many databases it has."""
 
@@ -24,7 +30,10 @@ class Health(TypedDict):
     engineVersion: str
     extensions: int
     openDatabases: int
-    backup: BackupHealth
+    # How many databases of the calling user are larger than `--warn-mb`, and beyond a quota.
+    large: int
+    full: int
+    backup: ServerBackupHealth
 
 
 class PluginHealth(TypedDict):
@@ -92,6 +101,41 @@ class ExtensionSummary(TypedDict):
     registeredAt: str
     # Why it is not in the newest backup.
     backupError: NotRequired[str]
+    # Says that it is large, and what to do.
+    warning: NotRequired[str]
+
+
+class TokenRecord(TypedDict):
+    """A token: whom it is for and what it may do, but not the text that clients send."""
+
+    id: str
+    name: str
+    extensions: list[str]
+    readOthers: bool
+    admin: bool
+    createdAt: str
+
+
+class NewToken(TokenRecord):
+    """A token that was just made, with the text that clients send: it is shown only here."""
+
+    token: str
+
+
+class SettingRecord(TypedDict):
+    """A setting: its value in force, its default, and how it is given."""
+
+    name: str
+    # None for a setting that may hold a secret.
+    value: Any
+    default: Any
+    # True if it may hold a secret: then only `isSet` says something of its value.
+    secret: bool
+    isSet: bool
+    # None if it is read from the environment only.
+    flag: str | None
+    variable: str
+    help: str
 
 
 class Error(TypedDict):

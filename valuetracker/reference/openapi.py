@@ -27,6 +27,9 @@ Sections = dict[str, list[Endpoint]]
 # The handlers that serve the values of instances and of chats.
 VALUE_HANDLERS = {endpoint.handler for endpoint in data.ENDPOINTS}
 
+# The media types of documents that are not JSON.
+DOCUMENTS = {"/docs": "text/html", "/metrics": "text/plain"}
+
 # Headers that every writing request may have.
 WRITE_HEADERS = {
     "if-match": 'Write only if the addressed thing has not changed after this revision: `"42"`.',
@@ -55,6 +58,7 @@ COMMON: tuple[type[ValueTrackerError], ...] = (
     errors.RequestTimeout,
     errors.BodyTooLarge,
     errors.ExpectationFailed,
+    errors.RateLimited,
     errors.HeadersTooLarge,
     errors.TooManyConnections,
 )
@@ -98,6 +102,8 @@ def refusals(endpoint: Endpoint) -> list[type[ValueTrackerError]]:
         found += WITH_DATABASE
         if endpoint.methods != ("GET",):
             found.append(errors.StorageFull)
+            if endpoint.grows:
+                found.append(errors.QuotaExceeded)
     if endpoint.body:
         found += WITH_BODY
     found += GUARDED[endpoint.access]
@@ -245,7 +251,7 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
                 for name in ("application/x-ndjson", "text/csv", "application/json")
             }
         elif endpoint.returns is Document:
-            media_type = "text/html" if endpoint.path == "/docs" else "application/json"
+            media_type = DOCUMENTS.get(endpoint.path, "application/json")
             success["content"] = {media_type: {"schema": {}}}
         else:
             schema = schema_of(endpoint.returns, schemas)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from valuetracker.counts import CommitCounts
 from valuetracker.errors import TooManyReaders
 from valuetracker.runtime.event_memory import EventMemory
 
@@ -31,6 +32,7 @@ class Capacity:
         self._feed_readers = feed_readers
         self._all_feed_readers = all_feed_readers
         self.events = EventMemory()
+        self.commits = CommitCounts()
         self._clock = 0
         # For each open extension, the function that closes it if it is still idle then.
         self._open: dict[Closable, Callable[[], None]] = {}
@@ -49,6 +51,10 @@ class Capacity:
     def mark_used(self, extension: Closable) -> None:
         self._clock += 1
         extension.used_at = self._clock
+
+    @property
+    def open_databases(self) -> int:
+        return len(self._open)
 
     @property
     def excess(self) -> int:

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 from valuetracker.clock import Clock
 from valuetracker.eager import in_task
@@ -39,6 +39,14 @@ T = TypeVar("T")
 UNKNOWN_TAGS = frozenset({EVERYTHING})
 # About how many bytes of rows the event loop keeps while nothing is committed.
 READ_BYTES = 256 * 1024
+
+
+class Full(TypedDict):
+    """Which quota is exceeded: that of the `extension` or of its `user`; what is taken of it."""
+
+    quota: str
+    bytes: int
+    limit: int
 
 
 @dataclass(slots=True)
@@ -78,6 +86,8 @@ class Extension:
         self.users = 0
         # When it was last used, on the clock of `Capacity`.
         self.used_at = 0
+        # Set while it, or all that its user has, takes more than it may.
+        self.full: Full | None = None
         self._commits = 0
         self._committed = committed
         self._waiting: list[asyncio.Future[None]] = []

@@ -71,6 +71,8 @@ class Extensions:
         self._cache = cache
         self._capacity = capacity
         self._open: dict[str, Extension] = {}
+        # Those that could not be opened when somebody last tried to.
+        self.damaged: set[str] = set()
         self._locks = NamedLocks()
         self._registering = asyncio.Lock()
         self._retention = retention
@@ -174,12 +176,15 @@ class Extensions:
         try:
             database, head = await self._open_database(record)
         except DatabaseDamaged:
+            self.damaged.add(record.id)
             await self._save(replace(record, stamp=None))
             raise
         extension = Extension(
             record.id, database, head, self._committed, self._capacity, self._clock
         )
         database.on_commit = extension.apply_commit
+        database.counts = self._capacity.commits
+        self.damaged.discard(record.id)
         return extension
 
     async def _open_database(self, record: Record) -> tuple[Database, Head]:
@@ -330,6 +335,7 @@ class Extensions:
         async with self._registering, self._locks[extension_id]:
             known = self.registry.find(extension_id)
             provisioning = Provisioning(self.engine, self.registry)
+            self.damaged.discard(extension_id)
             if known is None:
                 if purge:
                     await provisioning.purge_unknown(extension_id)
@@ -350,6 +356,10 @@ class Extensions:
     @property
     def open_count(self) -> int:
         return len(self._open)
+
+    @property
+    def opened(self) -> list[Extension]:
+        return list(self._open.values())
 
     async def list_extensions(self) -> list[ExtensionSummary]:
         return await self._summaries(self.registry.list_registered())

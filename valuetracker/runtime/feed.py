@@ -6,8 +6,8 @@ commits in memory, or else from the log. So a reader needs no queue, and a reade
 reconnects continues at its cursor. A commit only wakes the readers. The more readers there
 are, the less often they are woken, because requests that write need the event loop too.
 
-Operations take no revision. Their events have no `id`, so they move no cursor, and a reader that
-is away or slow misses them.
+Operations, checkpoints and jobs take no revision. Their events have no `id`, so they move no
+cursor, and a reader that is away or slow misses them.
 """
 
 from __future__ import annotations
@@ -136,6 +136,16 @@ class Feed:
         self.notice_count += len(commit.notices)
         self.events.add(by_revision(commit.entries))
         self._joined.drop_newest()
+        self._wake_soon()
+
+    def add_notice(self, notice: Notice) -> None:
+        """Take up an event without a revision that no commit has made."""
+        if self._readers:
+            self._notices.append(notice)
+            self.notice_count += 1
+            self._wake_soon()
+
+    def _wake_soon(self) -> None:
         if self._waking is None:
             self._waking = asyncio.get_running_loop().call_later(self._delay(), self._wake)
 

@@ -1,8 +1,9 @@
 """
 Jobs: work that takes longer than a request should wait for.
 
-A request begins a job and is answered at once; `GET /jobs/:id` says how far it has come. Jobs are
-kept in memory: those of a server that stops end with it, and leave nothing half done.
+A request begins a job and is answered at once; `GET /jobs/:id` says how far it has come, and so do
+events of the feed. Jobs are kept in memory: those of a server that stops end with it, and leave
+nothing half done.
 """
 
 from __future__ import annotations
@@ -14,20 +15,33 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from valuetracker.errors import JobNotFound, ValueTrackerError
-from valuetracker.records import JobRecord, now
+from valuetracker.names import DEFAULT_USER
+from valuetracker.records import JobEvent, JobRecord, now
 
 logger = logging.getLogger(__name__)
 
 # How many jobs that have ended are remembered.
 KEPT_JOBS = 200
+# How often readers of feeds are told how far a job is.
+TOLD_EVERY_SECONDS = 0.5
 
 
 class Job:
     """One piece of work: how far it is, and what came of it."""
 
-    def __init__(self, kind: str, scope: str, about: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        scope: str,
+        about: str = "",
+        user: str = DEFAULT_USER,
+        extension_id: str = "",
+    ) -> None:
         self.id = secrets.token_hex(8)
         self.kind = kind
+        # Whose feeds tell of it: that of one extension, or of all if it is about no single one.
+        self.user = user
+        self.extension_id = extension_id
         # The extension or the backup that it is about.
         self.about = about
         # Who may ask for it, beside admins.
@@ -42,6 +56,17 @@ class Job:
     def report(self, done: int, total: int) -> None:
         """Say how far it is; may be called on any thread."""
         self.done, self.total = done, total
+
+    def event(self) -> JobEvent:
+        """Return how far it is, without what came of it, which not every reader may know."""
+        return {
+            "at": self.ended_at or now(),
+            "job": self.id,
+            "kind": self.kind,
+            "status": self.status,
+            "done": self.done,
+            "total": self.total,
+        }
 
     def record(self) -> JobRecord:
         return {
@@ -66,8 +91,18 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Called when a job has begun, has come further, or has ended.
+        self.on_change: Callable[[Job], None] = lambda job: None
 
-    def start(self, kind: str, scope: str, work: Work, about: str = "") -> Job:
+    def start(
+        self,
+        kind: str,
+        scope: str,
+        work: Work,
+        about: str = "",
+        user: str = DEFAULT_USER,
+        extension_id: str = "",
+    ) -> Job:
         """
         Begin some work; what it returns is the result of the job.
 
@@ -77,7 +112,7 @@ class Jobs:
             same = (each.kind, each.scope, each.about) == (kind, scope, about)
             if same and each.status == "running":
                 return each
-        job = Job(kind, scope, about)
+        job = Job(kind, scope, about, user, extension_id)
         self._jobs[job.id] = job
         task = asyncio.get_running_loop().create_task(self._run(job, work))
         self._tasks.add(task)
@@ -91,6 +126,8 @@ class Jobs:
             del self._jobs[id]
 
     async def _run(self, job: Job, work: Work) -> None:
+        self.on_change(job)
+        telling = asyncio.get_running_loop().create_task(self._tell_often(job))
         try:
             job.result = await work(job)
             job.status = "done"
@@ -103,7 +140,17 @@ class Jobs:
             logger.exception("a job has failed", extra={"kind": job.kind})
             job.error, job.status = ValueTrackerError().body(), "failed"
         finally:
+            telling.cancel()
             job.ended_at = now()
+            self.on_change(job)
+
+    async def _tell_often(self, job: Job) -> None:
+        """Tell how far a job is, if it has come further."""
+        told = (job.done, job.total)
+        while True:
+            await asyncio.sleep(TOLD_EVERY_SECONDS)
+            if told != (told := (job.done, job.total)):
+                self.on_change(job)
 
     def find(self, id: str, scope: str, admin: bool) -> Job:
         """Return a job; raise if there is none, or it is somebody else's."""

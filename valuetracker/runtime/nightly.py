@@ -25,6 +25,8 @@ from valuetracker.runtime.users import Users
 logger = logging.getLogger(__name__)
 
 DAY_MS = 24 * 60 * 60 * 1000
+# When a backup is older than this, something is wrong.
+OVERDUE_MS = 2 * DAY_MS
 # How often it is looked if a backup is due; how soon one that failed is tried again.
 LOOKS_EVERY_SECONDS = 20
 TRIED_AGAIN_MS = 60 * 60 * 1000
@@ -61,7 +63,7 @@ class Nightly:
         self._backups = backups
         self._plan = plan
         self._clock = clock
-        self._looked_at = clock.time_of_day()
+        self._started_at = self._looked_at = clock.time_of_day()
         self._tried_at: int | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -84,6 +86,14 @@ class Nightly:
                 logger.error("the backup failed", extra={"reason": error.message})
             except Exception:
                 logger.exception("the backup failed")
+
+    def is_overdue(self) -> bool:
+        """Return True if there should be a newer backup than there is."""
+        if self._plan.minute is None or not self._users.default.registry.list_registered():
+            return False
+        last = self._backups.health()["lastAt"]
+        since = self._started_at if last is None else milliseconds_of(last)
+        return self._clock.time_of_day() - since > OVERDUE_MS
 
     async def look(self) -> Backup | None:
         """Make a backup if one is due, and return it."""

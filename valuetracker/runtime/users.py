@@ -23,8 +23,10 @@ from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.heartbeat import Heartbeat
+from valuetracker.runtime.jobs import Job
 from valuetracker.runtime.locks import NamedLocks
 from valuetracker.store.compaction import Keep
+from valuetracker.store.tx.jobs import Notice
 
 # How many users beside the default one may have their registry open.
 OPEN_USERS = 128
@@ -45,7 +47,7 @@ class Users:
         self._heartbeat = Heartbeat(self._clock)
         self._engine = engine
         self._cache = cache
-        self._capacity = capacity
+        self.capacity = capacity
         self._retention = retention
         self.default = self._extensions(engine)
         # The least recently used come first.
@@ -55,7 +57,7 @@ class Users:
 
     def _extensions(self, engine: Engine) -> Extensions:
         return Extensions(
-            engine, self._cache, self._capacity, self._retention, self._clock, self._heartbeat
+            engine, self._cache, self.capacity, self._retention, self._clock, self._heartbeat
         )
 
     async def start(self) -> None:
@@ -78,7 +80,7 @@ class Users:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Mark the current task as one that only waits: it is cancelled if its client goes."""
-        return self._capacity.waiting()
+        return self.capacity.waiting()
 
     async def acquire(self, handle: str) -> Extensions:
         """Return another user's extensions, opened if need be; the caller must `release` them."""
@@ -97,6 +99,19 @@ class Users:
             extensions.calls += 1
         self._evict_idle()
         return extensions
+
+    def tell_of_job(self, job: Job) -> None:
+        """Tell the readers of the feeds that a job is for how far it is."""
+        notice = Notice("job", 0, "", job.event())
+        for handle, extensions in self.opened():
+            if handle == job.user:
+                for extension in extensions.opened:
+                    if job.extension_id in ("", extension.id):
+                        extension.feed.add_notice(notice)
+
+    def opened(self) -> list[tuple[str, Extensions]]:
+        """Return the users whose registry is open, with their extensions."""
+        return [(DEFAULT_USER, self.default), *self._others.items()]
 
     async def handles(self) -> list[str]:
         """Return the other users who have data."""

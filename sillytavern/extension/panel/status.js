@@ -4,7 +4,7 @@
 
 import { make, textButton } from '../dom.js';
 import { say } from '../strings.js';
-import { Diagnosis, reasonOf } from '../values/diagnosis.js';
+import { Diagnosis, ailments, reasonOf } from '../values/diagnosis.js';
 import { BY_PLAYER } from '../values/tracker.js';
 import { bringBack } from './bin.js';
 import { valueShown } from './valueshown.js';
@@ -12,9 +12,11 @@ import { valueShown } from './valueshown.js';
 /** How long a passing notice is shown. */
 const NEWS_MS = 6000;
 /** Notices that are not about one chat. */
-const LASTING = new Set(['moved', 'versions']);
+const LASTING = new Set(['moved', 'versions', 'ailing']);
 /** How often the reason is asked for while the server is away. */
 const LOOK_MS = 5000;
+/** How often a server that answers is asked if it is well. */
+const AILING_MS = 600_000;
 
 /**
  * @param {import('../values/tracker.js').Tracker} tracker
@@ -42,6 +44,10 @@ export class Notices {
     #asked = 0;
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     #looking = undefined;
+    /** What the server was not well with when it was last asked, and the timer to ask it again. */
+    #ailing = '';
+    /** @type {any} */
+    #asking = null;
     #reason = make('span', { class: 'vt-why' });
 
     /**
@@ -97,8 +103,22 @@ export class Notices {
         if (status !== this.tracker.status || asked !== this.#asked) return;
         this.#reason.textContent = why ? say(why) : '';
         if (status === 'online') this.#showVersions(why);
+        if (status === 'online') await this.#showAilments();
         // The plugin starts its server: it may soon have another reason.
         if (status === 'away') this.#looking = setTimeout(() => this.tracker.status === 'away' && this.#diagnose(), LOOK_MS);
+    }
+
+    /** Say calmly what the server is not well with, until the player closes it. */
+    async #showAilments() {
+        clearTimeout(this.#asking);
+        const found = await ailments(this.tracker.vt).catch(() => []);
+        // One that the player has closed comes back only if there is something new to say.
+        if (found.join() !== this.#ailing) {
+            this.#ailing = found.join();
+            this.drop('ailing');
+            if (found.length) this.show('ailing', found.map((name) => say(name)), false, true);
+        }
+        this.#asking = setTimeout(() => this.tracker.status === 'online' && this.#showAilments(), AILING_MS);
     }
 
     async #retry() {

@@ -32,6 +32,20 @@ export function reasonOf(error) {
     return status ? 'whyEnded' : 'whyTavern';
 }
 
+/**
+ * Return what is wrong although the server answers: backups, and databases that are too large.
+ *
+ * @param {any} vt
+ * @returns {Promise<Array<'backupFailed'|'backupOverdue'|'backupPartly'|'hookFailed'|'quotaReached'|'grownLarge'>>} names of texts
+ */
+export async function ailments(vt) {
+    const { body } = await vt.request('GET', '/healthz', { once: true });
+    const { error, overdue, failed, hook } = body.backup;
+    const backup = error ? 'backupFailed' : overdue ? 'backupOverdue' : failed ? 'backupPartly' : hook ? 'hookFailed' : null;
+    const size = body.full ? 'quotaReached' : body.large ? 'grownLarge' : null;
+    return /** @type {any} */ ([backup, size].filter(Boolean));
+}
+
 export class Diagnosis {
     /** The version of the server when this page was loaded. @type {string|null} */
     #version = null;

@@ -82,8 +82,10 @@ def answer_body(exchange: Exchange) -> Any:
 def shorten(body: Any) -> Any:
     """Leave out as much as needed for an example that can be read at a glance."""
     if isinstance(body, str):
-        is_page = body.startswith("<")
-        return body[: body.index("\n")][:MOST_CHARACTERS] + MORE if is_page else body
+        if body.startswith("<"):
+            return body[: body.index("\n")][:MOST_CHARACTERS] + MORE
+        lines = body.split("\n")
+        return body if len(lines) <= MOST_LINES else "\n".join([*lines[:MOST_LINES], MORE])
     shortened = body
     for items, inner, outer in KEPT:
         if layout(shortened).count("\n") < MOST_LINES:

@@ -18,6 +18,8 @@ TOKENS = {
     "prompt": "0b7d52c8e1f94a63",
     "job": "e27c90d41b5a6f38",
     "backup": "2026-02-14T20-15-00-000Z-manual",
+    "token": "vt_4be19c07d3f2_Yk3qPz8…",
+    "tokenId": "4be19c07d3f2",
 }
 PATTERNS: list[tuple[str, str]] = [
     (TIME, "2026-02-14T20:15:00.000Z"),
@@ -45,6 +47,14 @@ PATTERNS: list[tuple[str, str]] = [
     (r'"dirs_created":[1-9]\d*', '"dirs_created":8'),
     (r'"python":"[^"]*"', '"python":"/home/you/.venv/bin/python"'),
     (re.escape(f'"{__version__}"'), '"1.0.0"'),
+    # Metrics that are measured.
+    (r"(?m)^((?:process|valuetracker)_(?!requests)[^ ]*) [0-9.e+-]+$", r"\1 1.0"),
+    # Settings that depend on how the walk is taken.
+    (
+        r'"name":"http","value":"\w+"([^}]*)"isSet":\w+',
+        r'"name":"http","value":"fast"\1"isSet":false',
+    ),
+    (r'("name":"database",[^}]*"isSet":)\w+', r"\1false"),
 ]
 
 

@@ -40,6 +40,8 @@ KEPT = {
     "prompt": "prompt.id",
     "job": "job",
     "backup": "0.name",
+    "token": "token",
+    "tokenId": "0.id",
 }
 JSON = "application/json"
 
@@ -163,7 +165,7 @@ def value_in(document: Any, path: str) -> str:
 # Headers that the walk adds to those of a step.
 ADDED = ("x-extension-id", "content-type")
 # Headers that differ with the length or the moment of an answer.
-UNSTABLE = ("date", "content-length")
+UNSTABLE = ("date", "content-length", "x-request-id")
 
 
 def exchange_of(

@@ -30,6 +30,8 @@ SERVER = [
     Step("GET", "/limits", title="How much a request may hold."),
     Step("GET", "/openapi.json", title="The description of all routes, for programs."),
     Step("GET", "/docs", title="The description of all routes, for people."),
+    Step("GET", "/settings", title="How the server is set up."),
+    Step("GET", "/metrics", title="How busy the server is."),
 ]
 
 REGISTERING = [
@@ -501,6 +503,53 @@ ENDING = [
     Step("GET", "/extensions/{extension}", status=404),
 ]
 
+TEMPLATES = [
+    Step(
+        "POST",
+        "/render",
+        {
+            "template": "Seraphina has {{vt::Seraphina.hp}} hp and {{vt::gold::no}} gold.",
+            "chatId": "Seraphina - first date",
+        },
+        title="A text with values of a chat.",
+    ),
+    Step("POST", "/render", {"template": "{{vt::hp}}", "instanceId": "seraphina-1"}),
+    Step("POST", "/render", {"template": "{{vt::hp}}"}, status=400),
+    Step("POST", "/render", {"template": "{{vt::hp}}", "chatId": "nowhere"}, status=404),
+    Step("POST", "/render", {"template": "{{vt::hp}}", "instanceId": "nobody"}, status=404),
+]
+
+# The last steps: from the first token on every request needs one.
+WITH_TOKEN = {"authorization": "Bearer {token}"}
+TOKENS = [
+    Step("GET", "/tokens"),
+    Step("POST", "/tokens", {"name": "phone"}, status=400),
+    Step("POST", "/tokens", {"name": "phone", "extensions": ["story-stats"]}, status=409),
+    Step(
+        "POST",
+        "/tokens",
+        {"name": "me", "admin": True},
+        title="A token for yourself. From now on every client needs one.",
+        keep="token",
+    ),
+    Step("GET", "/tokens", status=401),
+    Step(
+        "GET",
+        "/tokens",
+        title="Who may use the server?",
+        headers=WITH_TOKEN,
+        keep="tokenId",
+    ),
+    Step("DELETE", "/tokens/{token}", status=404, headers=WITH_TOKEN, fill={"token": "nothing"}),
+    Step(
+        "DELETE",
+        "/tokens/{token}",
+        title="The token is not needed any more.",
+        headers=WITH_TOKEN,
+        fill={"token": "{tokenId}"},
+    ),
+]
+
 WALK = [
     *SERVER,
     *REGISTERING,
@@ -509,9 +558,11 @@ WALK = [
     *PAST,
     *OTHERS,
     *CHATS,
+    *TEMPLATES,
     *SILLYTAVERN,
     *ONE_KEY,
     *TRANSFER,
     *SAFETY,
     *ENDING,
+    *TOKENS,
 ]

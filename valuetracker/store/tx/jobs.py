@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from valuetracker.records import CheckpointEvent, OperationEvent
+from valuetracker.records import CheckpointEvent, JobEvent, OperationEvent
 from valuetracker.store.rows.entries import EntryRow
 from valuetracker.store.rows.row_cache import HolderId
 from valuetracker.store.rows.spaces import Address
@@ -69,12 +69,13 @@ class NothingChanged(Exception):
 
 @dataclass(slots=True)
 class Notice:
-    """A change of an operation or a checkpoint, for readers of the feed: it takes no revision."""
+    """A change of an operation, a checkpoint or a job, for readers of the feed: no revision."""
 
     name: str
+    # A job is of no chat: its number is 0, and its id is empty.
     chat: int
     chat_id: str
-    record: OperationEvent | CheckpointEvent
+    record: OperationEvent | CheckpointEvent | JobEvent
 
 
 @dataclass(slots=True)
