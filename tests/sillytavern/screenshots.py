@@ -72,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         tavern = SillyTavern(Path(folder) / "tavern", model_url=model.url)
         try:
-            choose(tavern, open=True)
+            choose(tavern, open=True, tool=True)
             choose_player(tavern)
             install(tavern.server)
             tavern.boot()
@@ -148,44 +148,48 @@ def draw(browser: Browser, colours: dict[str, str]) -> bytes:
 
 
 def play(tab: Tab, panel: Panel, model: Model) -> None:
-    """Play the story. Each value is set with the message that changes it."""
+    """Play the story. The model sets values with the replies that change them."""
     tab.slash("/vt-set hp 16")
     tab.slash("/vt-set gold 40")
     tab.slash("/vt-set Wren.mood cheerful")
     tab.slash("/vt-set Wren.outfit green coat")
 
+    calls(model, ("gold", -4), ("hp", 4))
     model.say('*Wren buys two honey buns, still warm.* "Eat! You look better already."')
     tab.send("Hungry! Something sweet, please.")
-    change(tab, "gold", -4)
-    change(tab, "hp", 4)
+    calls(model, ("gold", 15), ("lantern", "paper"), ("Wren.mood", "proud"))
     model.say('*Three rings, three hits!* "Fifteen coins and a paper lantern, well done!"')
     tab.send("Then let us try the ring toss.")
-    change(tab, "gold", 15)
-    tab.slash("/vt-set key=lantern follow=true paper")
-    tab.slash("/vt-set key=Wren.mood follow=true proud")
     tab.slash(f"/vt-checkpoint {CHECKPOINT}")
 
+    calls(model, ("hp", -3))
     model.say("*The rope bridge sways, and you slip on a wet plank.*")
     tab.send("How do we get across the river?")
-    change(tab, "hp", -3)
     # The player prefers another reply.
+    calls(model, ("gold", -10), ("Wren.mood", "dreamy"), ("Wren.outfit", "straw hat"))
     model.say(
         '*Wren puts on a straw hat and points at a small blue boat.* "We take the ferry! '
         'Ten coins, and it even has cushions."'
     )
     tab.swipe_right()
-    change(tab, "gold", -10)
-    tab.slash("/vt-set key=Wren.mood follow=true dreamy")
-    tab.slash("/vt-set key=Wren.outfit follow=true straw hat")
 
     panel.shows("gold", "41")
     panel.shows("hp", "20")
     panel.checkpoint(CHECKPOINT).wait_for()
     panel.row("gold").locator(".vt-line svg").wait_for()
+    # The notice about the save point has been read.
+    panel.element.locator(".vt-notice-savepoint .vt-button").click()
 
 
-def change(tab: Tab, key: str, by: int) -> None:
-    tab.slash(f"/vt-inc key={key} follow=true {by}")
+def calls(model: Model, *changes: tuple[str, str | int]) -> None:
+    """Let the next reply set values: a number is added, a text is set."""
+    model.call_many(*(("SetValue", call(name, change)) for name, change in changes))
+
+
+def call(name: str, change: str | int) -> dict[str, str | int]:
+    character, _, key = name.rpartition(".")
+    what: dict[str, str | int] = {"by" if isinstance(change, int) else "value": change}
+    return {"key": key, **what, **({"character": character} if character else {})}
 
 
 def save(name: str, picture: bytes) -> None:

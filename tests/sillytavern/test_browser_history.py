@@ -103,6 +103,8 @@ def test_an_answer_that_comes_late_hides_nothing_that_came_after_it(shared_panel
     tab.page.wait_for_timeout(800)
     history.release()
     points.release()
+    # Time for a late answer to be drawn.
+    tab.page.wait_for_timeout(500)
 
     panel.checkpoint("First").wait_for()
     panel.checkpoint("Second").wait_for()

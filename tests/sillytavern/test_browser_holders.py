@@ -43,6 +43,12 @@ def test_the_player_has_one_holder_whatever_it_is_called(shared_panel: Panel, mo
         me: {"hp": "48", "gold": "12"},
         panel.character: {"mood": "wary"},
     }
+    changes = [f"{me}.hp -1", f"{me}.HP -1", f"{me}.gold +5", f"{panel.character}.mood = wary"]
+    tab.wait_until(
+        """(changes) => JSON.stringify(changes) === JSON.stringify([...document.querySelectorAll(
+            '#chat > .mes:last-of-type .vt-badge span')].map((one) => one.textContent))""",
+        changes,
+    )
     assert tab.slash("/vt-get user.HP") == "48"
     assert tab.slash(f'/vt-inc key="{panel.character.upper()}.luck" 3') == "3"
     assert tab.slash("/vt-inc persona.hp") == "49"

@@ -38,6 +38,8 @@ export class SaveNotices {
     #tell(told) {
         const { what, errors, warnings } = told;
         const lines = describe(told, this.tracker.chat);
+        // The newest one is enough; one that failed stays until it is closed.
+        for (const old of ['created', 'restored', 'branched']) this.notices.drop(`savepoint ${old}`);
         if (isOpen()) {
             const content = make('div', { class: 'vt-told-lines' }, ...lines.map((line) => make('div', {}, line)),
                 ...errors.map((error) => make('div', { class: 'vt-problem' }, say('savepointError', { error }))),
@@ -85,7 +87,8 @@ function describe({ what, name, createdAt, messageId, values, changed, bytes, ve
         ...Object.entries(versions).map(([series, version]) => say('factVersion', { series, version: version ?? '–' })),
     ].filter(Boolean);
     if (facts.length) lines.push(facts.join(' · '));
-    if (lorebook) lines.push(say(lorebook.entries === 1 ? 'factOneEntry' : 'factLorebook', { name: lorebook.name, count: lorebook.entries }));
+    // Restoring copies nothing.
+    if (lorebook && what === 'created') lines.push(say(lorebook.entries === 1 ? 'factOneEntry' : 'factLorebook', { name: lorebook.name, count: lorebook.entries }));
     return lines;
 }
 

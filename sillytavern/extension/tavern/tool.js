@@ -183,7 +183,7 @@ async function act(tracker, { key, value, by, character }, anchor) {
         const row = typeof character === 'string' && character.trim()
             ? await tracker.instanceOf(character.trim()) : null;
         const path = row ? `${row.id}.${name}` : name;
-        const about = { whose: row?.name ?? '', key: name };
+        const about = { whose: row ? tracker.holderName(row.id) : '', key: name };
         const found = lookUp(tracker.owners, path);
         const before = found === ABSENT ? undefined : found;
         const type = typeOf(before);

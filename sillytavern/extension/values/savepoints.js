@@ -162,10 +162,12 @@ export function followBranches(tracker) {
 async function check(tracker, chat) {
     const { origin, begun } = chat;
     const { name, createdAt, versions, rows } = origin.record;
+    // Counted up to the message of the branch: the player may have gone on since.
+    const last = origin.messageId ? chat.messageIndex(origin.messageId) : -1;
+    const messageCount = last < 0 ? SillyTavern.getContext().chat.length : last + 1;
     const warnings = name && settings().lorebook ? await bindLorebook(tracker, chat, name) : [];
     if (chat !== tracker.chat) return;
-    const messageCount = begun ? SillyTavern.getContext().chat.length : undefined;
-    const actual = { ...(messageCount === undefined ? {} : { messageCount }), ...(boundLorebook() ? { lorebook: boundLorebook() } : {}) };
+    const actual = { ...(begun ? { messageCount } : {}), ...(boundLorebook() ? { lorebook: boundLorebook() } : {}) };
     const report = await chat.validate(actual);
     if (chat !== tracker.chat) return;
     const told = { errors: report.errors, warnings: [...warnings, ...report.warnings] };
