@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import RunningServer, running_server
+from tests.conftest import RunningServer, running_server, wait_for
 from tests.support.answers import outcome, refusal
+from tests.support.clock import DAY_MS
 from valuetracker import __version__
 from valuetracker.errors import InvalidBody, RouteNotFound
+from valuetracker.runtime import nightly
 from valuetracker.settings import PREFIX
 
 pytestmark = pytest.mark.one_engine
@@ -76,6 +78,34 @@ def test_the_servers_health_is_at_the_root_and_under_the_prefix(tmp_path: Path) 
             },
         )
         assert outcome(client.get("/healthz")) == outcome(at_root)
+
+
+def test_the_servers_health_tells_that_a_backup_is_overdue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No backup is made by itself while the test looks.
+    monkeypatch.setattr(nightly, "LOOKS_EVERY_SECONDS", 3_600)
+    with running_server(tmp_path, backup_at="03:00") as server, server.client() as client:
+
+        def is_overdue() -> Any:
+            return client.get("/healthz").json()["backup"]["overdue"]
+
+        server.clock.set_forward(3 * DAY_MS)
+        assert is_overdue() is False, "there is nothing to back up"
+        server.register("one")
+        assert is_overdue() is True
+        job = client.post("/backup").json()["job"]
+        wait_for(lambda: client.get(f"/jobs/{job}").json()["status"] == "done")
+        assert is_overdue() is False
+        server.clock.set_forward(DAY_MS)
+        assert is_overdue() is False
+        server.clock.set_forward(2 * DAY_MS)
+        assert is_overdue() is True
+    with (
+        running_server(tmp_path, backup_at="off", clock=server.clock) as server,
+        server.client() as client,
+    ):
+        assert is_overdue() is False
 
 
 @pytest.mark.parametrize("path", ["/health", "/probe", "/limits", "/characters"])

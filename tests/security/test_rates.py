@@ -106,6 +106,19 @@ def test_who_is_too_quick_is_told_when_to_come_back(tmp_path: Path, http: str) -
     assert [each.status_code for each in others] == [200, 200, 200]
 
 
+def test_a_page_of_another_origin_behind_the_bridge_is_told_the_same(tmp_path: Path) -> None:
+    """The bridge has checked the origin, which the server does not know."""
+    headers = {"x-vt-secret": "s", "x-vt-user": "ada", "origin": "https://tavern.example"}
+    with (
+        running_server(tmp_path, rate_per_second=1, bridge_secret="s") as server,
+        server.client() as client,
+    ):
+        client.headers.update(headers)
+        answers = [client.get("/limits") for _ in range(60)]
+
+    assert {each.status_code for each in answers} == {200, 429}
+
+
 def test_without_the_setting_there_is_no_limit(tmp_path: Path) -> None:
     with running_server(tmp_path) as server, server.client() as client:
         assert {client.get("/health").status_code for _ in range(100)} == {200}

@@ -50,7 +50,6 @@ def test_the_panel_says_that_a_backup_failed_and_what_to_do(panel: Panel) -> Non
             panel.tab.open_character(panel.character)
             panel.open()
             told.wait_for()
-            panel.screenshot("backup")
         finally:
             in_the_way.unlink()
         assert back_up() == "done"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sillytavern.conftest import OpenTab, StartTavern
 from tests.sillytavern.model import Model
-from tests.sillytavern.panel import Panel, choose
+from tests.sillytavern.panel import EXTENSION, Panel, choose
 
 
 @pytest.fixture
@@ -52,6 +52,14 @@ def test_macros_say_what_a_value_is(kept: Panel, model: Model) -> None:
         "(all) => all.map((one) => SillyTavern.getContext().substituteParams(one))", list(cases)
     )
     assert dict(zip(cases, said, strict=True)) == cases
+
+    # The server puts in the same; it does not know who {{char}} is.
+    del cases["{{vt::{{char}}.mood}}"]
+    chat = kept.tab.context_value("chatMetadata")["integrity"]
+    with kept.tavern.client(EXTENSION) as client:
+        for template, text in cases.items():
+            rendered = client.post("/render", json={"template": template, "chatId": chat}).json()
+            assert (template, rendered["text"]) == (template, text)
 
     # A name with what parts the path from the default: the macro that is recommended works.
     kept.add("a::b", "7")

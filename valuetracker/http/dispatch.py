@@ -108,20 +108,23 @@ class Dispatcher:
         """Return the answer if it needs no wait, otherwise what makes it when it is awaited."""
         started = time.perf_counter()
         headers = dict(request.headers)
-        request.id = self._ids.of(headers.get(b"x-request-id"))
+        ids, given = self._ids, headers.get(b"x-request-id")
+        request.id = b"%b-%x" % (ids.run, next(ids.numbers)) if given is None else ids.of(given)
         try:
             if len(headers) != len(request.headers):
                 refuse_repeated(request.headers)
             caller = self.gate.admit(headers)
-            if self.rates is not None:
-                self.rates.take(caller, request.address)
         except ValueTrackerError as refusal:
             origin = None
-            if isinstance(refusal, Unauthorized | RateLimited):
-                # A page of an allowed origin must be able to read that its token is wrong, or that
-                # it has to wait.
+            if isinstance(refusal, Unauthorized):
+                # A page of an allowed origin must be able to read that its token is wrong.
                 origin = self.gate.allowed_origin(headers[b"host"], headers.get(b"origin"))
             return self._finish_unrouted(request, error_reply(refusal), started, origin)
+        if self.rates is not None:
+            try:
+                self.rates.take(caller, request.address)
+            except RateLimited as refusal:
+                return self._finish_unrouted(request, error_reply(refusal), started, caller.origin)
         if request.method == "GET":
             key = (caller.scope, headers.get(b"x-extension-id", b""), request.target)
             reply = self.cache.get(key)
@@ -129,14 +132,13 @@ class Dispatcher:
                 counts = reply.counts
                 if b"if-none-match" in headers:
                     reply = if_modified(reply, headers)
+                    counts.hits_unmodified += reply.status == 304
                 if len(reply.body) > LARGE_REPLY_BYTES:
                     share = self._replies.try_to_take(len(reply.body))
                     reply = reply.with_share(share) if share is not None else None
             # Without memory to send it, a kept answer waits for its turn like any other.
             if reply is not None:
                 counts.hits += 1
-                if reply.status == 304:
-                    counts.hits_unmodified += 1
                 return self._finish(request, reply, started, caller.origin)
         elif is_preflight(request.method, headers):
             reply = preflight_reply(caller.origin, headers)

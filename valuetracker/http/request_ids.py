@@ -19,17 +19,17 @@ GIVEN = re.compile(rb"[A-Za-z0-9._~-]{1,64}\Z")
 class RequestIds:
     """Gives each request its id."""
 
-    __slots__ = ("_numbers", "_run")
+    __slots__ = ("numbers", "run")
 
     def __init__(self) -> None:
-        self._run = secrets.token_hex(6).encode()
-        self._numbers = count(1)
+        # An id is both, joined by a hyphen: `dispatch` writes it itself, because each request needs
+        # one and a call costs as much again.
+        self.run = secrets.token_hex(6).encode()
+        self.numbers = count(1)
 
     def new(self) -> bytes:
-        return b"%b-%x" % (self._run, next(self._numbers))
+        return b"%b-%x" % (self.run, next(self.numbers))
 
-    def of(self, given: bytes | None) -> bytes:
+    def of(self, given: bytes) -> bytes:
         """Return the id that a client has given, if it is well-formed, or else a new one."""
-        if given is not None and GIVEN.match(given):
-            return given
-        return b"%b-%x" % (self._run, next(self._numbers))
+        return given if GIVEN.match(given) else self.new()

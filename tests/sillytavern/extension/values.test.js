@@ -15,6 +15,7 @@ cpSync(new URL('package.json', import.meta.url), join(installed, 'package.json')
 
 const { ABSENT, canSetField, isKey, locate, lookUp } = await import(join(installed, 'values/paths.js'));
 const { fitting, listed } = await import(join(installed, 'values/fitting.js'));
+const { ailments } = await import(join(installed, 'values/diagnosis.js'));
 const { asInput, asText, brokenJson, withoutMacros, kindOf, looksTyped, narrowed, read } = await import(join(installed, 'values/typed.js'));
 
 const chat = { id: null, names: [], data: { hp: 5, 'a.b': 'dotted', a: { b: 'inside', c: [1, { d: null }] }, mira: { hp: 1 } } };
@@ -195,3 +196,18 @@ test('values are listed with their types, the told ones with their values', () =
     assert.equal(listed([]), '');
     assert.match(listed(Array.from({ length: 53 }, (_, index) => ({ name: `k${index}`, value: 1, told: true }))), /k49 \(number\): 1; and 3 more$/);
 });
+
+for (const [found, names] of /** @type {Array<[any, string[]]>} */ ([
+    [{}, []],
+    [{ backup: { error: 'Full.', overdue: true } }, ['backupFailed']],
+    [{ backup: { overdue: true, failed: 1 } }, ['backupOverdue']],
+    [{ backup: { failed: 1, hook: 3 } }, ['backupPartly']],
+    [{ backup: { hook: 3 }, large: 2 }, ['hookFailed', 'grownLarge']],
+    [{ backup: { hook: 0 }, large: 2, full: 1 }, ['quotaReached']],
+])) {
+    test(`a server that is not well: ${JSON.stringify(found)}`, async () => {
+        const backup = { lastAt: null, failed: 0, hook: null, error: null, overdue: false, ...found.backup };
+        const vt = { request: async () => ({ body: { large: 0, full: 0, ...found, backup } }) };
+        assert.deepEqual(await ailments(vt), names);
+    });
+}
