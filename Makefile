@@ -18,8 +18,9 @@ test: check .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chro
 # the environment tells it not to.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-# Two workers, each with one file at a time, in the order of tests/conftest.py.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Workers, each with one file at a time, in the order of tests/conftest.py. Tests wait much, so three
+# of them keep two processors busy.
+SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # The quick checks: style and types.
 check: .cache/dev

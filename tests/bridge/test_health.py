@@ -214,13 +214,13 @@ def test_without_any_answer_the_status_is_offline(bridge: httpx.Client) -> None:
 def test_a_slow_sillytavern_is_not_waited_for(
     bridge: httpx.Client, upstream: FakeSillyTavern
 ) -> None:
-    upstream.answers["/csrf-token"] = Said(b"{}", delay=2)
-    upstream.answers[f"{PREFIX}/health"] = Said(b"{}", delay=2)
+    upstream.answers["/csrf-token"] = Said(b"{}", delay=30)
+    upstream.answers[f"{PREFIX}/health"] = Said(b"{}", delay=30)
 
     found = health(bridge, timeout=0.2)
 
     assert found["status"] == "offline"
-    assert found["ping"]["latency_ms"] < 1_500
+    assert found["ping"]["latency_ms"] < 20_000
 
 
 def test_the_plugin_may_have_another_base_path(

@@ -520,8 +520,8 @@ def test_the_deadline_of_a_request_does_not_run_while_the_answer_before_it_is_ma
     own: RunningServer, hasty: pytest.MonkeyPatch
 ) -> None:
     """The server does not read meanwhile, so the rest of the request cannot arrive."""
-    hasty.setattr(limits, "HEADER_SECONDS", SOON)
-    wait = get(ROOT + b"/changes?wait=3", b"x-extension-id: demo")
+    hasty.setattr(limits, "HEADER_SECONDS", 3 * SOON)
+    wait = get(ROOT + b"/changes?wait=5", b"x-extension-id: demo")
     last = get()
 
     with connected(own) as line:

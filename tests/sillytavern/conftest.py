@@ -4,7 +4,8 @@ A real SillyTavern with the plugin and the extension, a scripted model, and Chro
 All tests of the folder share `tavern`, and each creates a `character` of its own. A test that
 kills, installs or removes something boots another SillyTavern with `start_tavern`. `tab` is a page
 of `tavern`; `open_tab` opens more. A page takes seconds to load, so tests that change nothing in
-it but their chats use `shared_tab` or `shared_panel`: all of one file use the same page.
+it but their chats use `shared_tab` or `shared_panel`: all of the folder use the same page. What
+else they change, such as a setting, they change back. `shared_second` is a second tab beside it.
 
 Shared fixtures end with this folder, not with the session: while playwright runs, its event loop
 counts as running, and no test elsewhere could start one. For the same reason no test of this folder
@@ -22,7 +23,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.installation import install
@@ -77,8 +78,13 @@ def tavern(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Ite
 
 @pytest.fixture(scope="package")
 def parlour(tmp_path_factory: pytest.TempPathFactory, shared_model: Model) -> Iterator[SillyTavern]:
-    """Like `tavern`, but the panel is open, and the model sets values and gets all values."""
+    """
+    Like `tavern`, but the panel is open, and the model sets values and gets all values.
+
+    Nothing moves in it, and few of SillyTavern's own extensions run; in `tavern` all do.
+    """
     tavern = SillyTavern(tmp_path_factory.mktemp("parlour"), model_url=shared_model.url)
+    tavern.be_quick()
     choose(tavern, open=True, tool=True, inject="all", depth=0)
     try:
         install(tavern.server)
@@ -190,8 +196,10 @@ def show_failure(tab: Tab, test: pytest.Item, *_: object) -> None:
         print(f"The page said {tab.errors}; it looked like {tab.screenshot('failed')}")
 
 
-DESKTOP = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
+DESKTOP = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
+# A shared page is loaded anew after this many tests: it keeps what it has shown.
+MOST_TESTS = 25
 
 
 @pytest.fixture
@@ -199,10 +207,13 @@ def tab(open_tab: OpenTab, tavern: SillyTavern) -> Tab:
     return open_tab(tavern)
 
 
-@pytest.fixture(scope="module")
-def shared_tabs(chromium: Browser) -> Iterator[dict[str, Tab]]:
-    """The pages that the tests of a file share, by their URLs."""
-    tabs: dict[str, Tab] = {}
+SharedTabs = dict[tuple[str, bool], Tab]
+
+
+@pytest.fixture(scope="package")
+def shared_tabs(chromium: Browser) -> Iterator[SharedTabs]:
+    """The pages that tests share, by their URLs, and whether they are beside another one."""
+    tabs: SharedTabs = {}
     yield tabs
     for tab in tabs.values():
         tab.context.close()
@@ -210,27 +221,37 @@ def shared_tabs(chromium: Browser) -> Iterator[dict[str, Tab]]:
 
 @contextmanager
 def shared(
-    tabs: dict[str, Tab], tavern: SillyTavern, request: pytest.FixtureRequest
+    tabs: SharedTabs,
+    tavern: SillyTavern,
+    request: pytest.FixtureRequest,
+    beside: Tab | None = None,
 ) -> Iterator[Tab]:
     """Lend a shared page to a test. If the test fails, the next one gets a new page."""
-    tab = tabs.pop(tavern.url, None)
-    if tab is None:
-        chromium: Browser = request.getfixturevalue("chromium")
-        tab = Tab(chromium.new_context(viewport={"width": 1280, "height": 900}), tavern.url, "")
+    chromium: Browser = request.getfixturevalue("chromium")
+    key = tavern.url, beside is not None
+    tab = tabs.pop(key, None)
+    if tab is None or tab.page.is_closed() or tab.lent == MOST_TESTS:
+        if tab is not None and beside is None:
+            tab.context.close()
+        elif tab is not None:
+            tab.page.close()
+        context = beside.context if beside else chromium.new_context(viewport=DESKTOP)
+        tab = Tab(context, tavern.url, "")
         tab.open()
     tab.name = name_of(request.node)
+    tab.lent += 1
     yield tab
     if FAILED in request.node.stash:
         show_failure(tab, request.node)
         tab.context.close()
     else:
         tab.reset()
-        tabs[tavern.url] = tab
+        tabs[key] = tab
 
 
 @pytest.fixture
 def shared_tab(
-    shared_tabs: dict[str, Tab], tavern: SillyTavern, model: Model, request: pytest.FixtureRequest
+    shared_tabs: SharedTabs, tavern: SillyTavern, model: Model, request: pytest.FixtureRequest
 ) -> Iterator[Tab]:
     """Like `tab`, for tests that change nothing in the page but their chats."""
     with shared(shared_tabs, tavern, request) as tab:
@@ -239,11 +260,21 @@ def shared_tab(
 
 @pytest.fixture
 def shared_panel(
-    shared_tabs: dict[str, Tab], parlour: SillyTavern, model: Model, request: pytest.FixtureRequest
+    shared_tabs: SharedTabs, parlour: SillyTavern, model: Model, request: pytest.FixtureRequest
 ) -> Iterator[Panel]:
     """Like `panel`, for tests that change nothing in the page but their chats."""
     with shared(shared_tabs, parlour, request) as tab:
         yield panel_with_guest(tab, parlour)
+
+
+@pytest.fixture
+def shared_second(
+    shared_tabs: SharedTabs, shared_panel: Panel, request: pytest.FixtureRequest
+) -> Iterator[Panel]:
+    """A second tab of the same browser, without a chat."""
+    tavern = shared_panel.tavern
+    with shared(shared_tabs, tavern, request, beside=shared_panel.tab) as tab:
+        yield Panel(tab, tavern, shared_panel.character)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ A real SillyTavern, booted from the npm package that `make test` brings.
 Each SillyTavern has its own folder: `server` is a copy of the program, so that plugins and
 extensions are installed there and not into the cache; `data` is its data root. SillyTavern builds
 its front-end libraries on a first boot (half a minute). The result is kept beside the package and
-copied into the next SillyTavern, which is then ready in five seconds.
+copied into the next SillyTavern, which is then ready in five seconds. Of several test processes one
+builds, and the others wait for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import httpx
 import orjson
+from filelock import FileLock
 
 from tests.conftest import PATIENCE_SECONDS
 from valuetracker.settings import PREFIX
@@ -31,6 +33,12 @@ PACKAGES = REPOSITORY / ".cache/sillytavern/node_modules"
 PRELOAD = Path(__file__).with_name("preload.cjs")
 # The folders of the build: the first in a container, the second elsewhere.
 BUILT_PLACES = ("server/dist/_webpack", "data/_webpack")
+
+# The built-in extensions of SillyTavern that have nothing to do with values.
+OTHER_EXTENSIONS = (
+    *("assets", "attachments", "caption", "expressions", "gallery", "memory", "quick-reply"),
+    *("stable-diffusion", "token-counter", "translate", "tts", "vectors"),
+)
 
 BOOT_SECONDS = 180.0
 STOP_SECONDS = 20.0
@@ -73,8 +81,7 @@ class SillyTavern:
         shutil.copytree(PACKAGES / "sillytavern", self.server)
         # Node and webpack look for packages upwards from `server`.
         (folder / "node_modules").symlink_to(PACKAGES, target_is_directory=True)
-        if (built := kept_build(folder)).exists():
-            shutil.copytree(built, folder, dirs_exist_ok=True)
+        take_build(folder)
         # JSON is YAML.
         given = {**CONFIG, "enableUserAccounts": accounts, **(config or {})}
         (folder / "config.yaml").write_bytes(orjson.dumps(given))
@@ -103,8 +110,31 @@ class SillyTavern:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "settings.json").write_bytes(orjson.dumps(settings))
 
+    def be_quick(self) -> None:
+        """
+        Move nothing and load few built-in extensions, as settings that a player can choose.
+
+        A page then takes two thirds of the time to load and to reply, and half of it to swipe.
+        """
+        file = self.data / "default-user/settings.json"
+        settings = orjson.loads(file.read_bytes())
+        settings["power_user"]["reduced_motion"] = True
+        settings.setdefault("extension_settings", {})["disabledExtensions"] = OTHER_EXTENSIONS
+        file.write_bytes(orjson.dumps(settings))
+
     def boot(self) -> None:
         """Start SillyTavern and wait until it answers; on its previous port, if it had one."""
+        if take_build(self.folder):
+            self._boot()
+            return
+        with FileLock(f"{kept_build(self.folder)}.lock"):
+            if not take_build(self.folder):
+                self._boot()
+                keep_build(self.folder)
+                return
+        self._boot()
+
+    def _boot(self) -> None:
         started = time.monotonic()
         for _ in range(5):
             self.port = self.port or free_port()
@@ -115,7 +145,6 @@ class SillyTavern:
         else:
             raise AssertionError(f"found no port for SillyTavern: {self.log[-2000:]}")
         self.boot_seconds = time.monotonic() - started
-        keep_build(self.folder)
 
     def _boot_once(self) -> bool:
         """Start SillyTavern once; return False if the port was taken."""
@@ -274,10 +303,18 @@ def kept_build(folder: Path) -> Path:
     return PACKAGES.parent / f"built-{len(folder.resolve().parts)}"
 
 
+def take_build(folder: Path) -> bool:
+    """Copy the build of an earlier boot into a SillyTavern, if there is one."""
+    built = kept_build(folder)
+    if not built.exists():
+        return False
+    if not any((folder / place).exists() for place in BUILT_PLACES):
+        shutil.copytree(built, folder, dirs_exist_ok=True)
+    return True
+
+
 def keep_build(folder: Path) -> None:
     built = kept_build(folder)
-    if built.exists():
-        return
     copy = built.with_name(f"{built.name}.{os.getpid()}")
     for place in BUILT_PLACES:
         if (folder / place).exists():

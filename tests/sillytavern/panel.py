@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from playwright.sync_api import Locator
 
+from tests.conftest import wait_for_equal
 from tests.sillytavern.host import SillyTavern
 from tests.support.browser import Tab
 
@@ -46,7 +47,13 @@ class Panel:
         self.element = tab.page.locator("#vt_panel")
 
     def open(self) -> None:
-        """Open the panel from the menu beside the input."""
+        """Open the panel from the menu beside the input, unless it is open."""
+        # SillyTavern places the menu when it opens, for the items that it has then, and closes it
+        # when it clicks into its input.
+        self.tab.page.locator("#vt_menu").wait_for(state="attached")
+        self.tab.settle()
+        if self.element.is_visible():
+            return
         self.tab.page.click("#extensionsMenuButton")
         self.tab.page.click("#vt_menu")
         self.element.wait_for()
@@ -83,6 +90,10 @@ class Panel:
                 row.dataset.key === key && row.querySelector('.vt-cell').textContent === text)""",
             [key, text],
         )
+
+    def shows_all(self, values: dict[str, dict[str, str]]) -> None:
+        """Wait until the panel shows these values and no others, by group and key."""
+        wait_for_equal(lambda: self.values, values)
 
     def shows_not(self, key: str) -> None:
         self.row(key).wait_for(state="detached")
@@ -131,6 +142,10 @@ class Panel:
         with self.tavern.client(EXTENSION) as client:
             found: dict[str, Any] = client.get(f"/chats/{chat}/data").json()
         return found
+
+    def keeps(self, values: dict[str, Any]) -> None:
+        """Wait until the server has these values of the open chat and no others."""
+        wait_for_equal(self.kept, values)
 
     def history(self, key: str) -> list[dict[str, Any]]:
         """Return the changes of a value of the chat, oldest first, without those of reconciling."""

@@ -50,9 +50,9 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
     wait_for(lambda: server_pids(tavern))
     panel.status("online")
     panel.element.locator(".vt-notice-away").wait_for(state="detached")
-    wait_for(lambda: panel.kept() == {"hp": 44, "alone": True})
+    panel.keeps({"hp": 44, "alone": True})
     panel.edit("hp", "43")
-    wait_for(lambda: panel.kept() == {"hp": 43, "alone": True})
+    panel.keeps({"hp": 43, "alone": True})
     panel.screenshot("back")
 
 
@@ -116,7 +116,7 @@ def test_each_reason_has_a_sentence_and_one_can_try_now(
     # The next attempt would be in half a minute.
     panel.element.locator(".vt-retry").click()
     panel.status("online")
-    wait_for(lambda: panel.kept() == {"hp": 5})
+    panel.keeps({"hp": 5})
     notice = panel.element.locator(".vt-notice-versions")
     notice.wait_for()
     panel.screenshot("versions")

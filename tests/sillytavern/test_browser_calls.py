@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import wait_for, wait_for_equal
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model, text_of
 from tests.sillytavern.panel import Panel
@@ -116,7 +117,7 @@ def test_after_a_swipe_the_prompt_has_the_calls_of_the_visible_swipe(
     tab.send("And now?")
     assert told(model) == ["hp is now 42.", "gold is now 12.", "mood is now wary."]
     assert values_told(model) == "[Current values]\nhp: 42\ngold: 12\nmood: wary"
-    assert badge(panel, 2) == ["hp = 42", "gold = 12", "mood = wary"]
+    wait_for_equal(lambda: badge(panel, 2), ["hp = 42", "gold = 12", "mood = wary"])
     assert tab.errors == []
 
 
@@ -141,7 +142,7 @@ def test_a_reply_and_a_swipe_may_call_several_times_before_their_text(
     assert values_told(model) == "[Current values]\nhp: 45\ngold: 7"
     shows_badge(panel, "hp -5", "gold = 7")
     assert [len(one["swipes"]) for one in tab.chat] == [1, 1, 2]
-    assert panel.kept() == {"hp": 45, "gold": 7}
+    panel.keeps({"hp": 45, "gold": 7})
 
     tab.send("And now?")
     assert told(model) == ["-5 was added to hp.", "gold is now 7."]
@@ -162,14 +163,18 @@ def test_a_reply_that_only_calls_leaves_a_message_that_names_its_changes(
     assert tab.texts[1:] == ["I strike.", ""]
     shows_badge(panel, "hp = 42")
 
+    before = len(model.requests)
     tab.swipe_right()
+    # The call, and then its text, which is empty.
+    wait_for(lambda: len(model.requests) == before + 2)
+    tab.settle()
     shows_badge(panel, "hp = 42")
     assert [len(one["swipes"]) for one in tab.chat] == [1, 1, 2]
     panel.screenshot("only calls")
     model.say("Reply.")
     tab.send("And now?")
     assert told(model) == ["hp is now 42."]
-    assert panel.kept() == {"hp": 42}
+    panel.keeps({"hp": 42})
     assert tab.errors == []
 
 
@@ -183,7 +188,7 @@ def test_calls_after_a_text_belong_to_that_text(
     model.say("It hits.")
     tab.send("I strike.")
     assert tab.texts[1:] == ["I strike.", "You swing.", "It hits."]
-    assert badge(panel, 2) == ["hp = 42"]
+    wait_for_equal(lambda: badge(panel, 2), ["hp = 42"])
     assert badge(panel, 3) == []
     roles = [one["role"] for one in model.requests[-1]["messages"]]
     assert roles[-5:] == ["user", "assistant", "assistant", "tool", "system"]
@@ -201,7 +206,7 @@ def test_calls_after_a_text_belong_to_that_text(
     assert tab.texts[1:] == ["I strike.", "You miss."]
     tab.send("And now?")
     assert told(model) == ["hp is now 30."]
-    assert panel.kept() == {"hp": 30}
+    panel.keeps({"hp": 30})
     assert tab.errors == []
 
 
@@ -259,7 +264,7 @@ def test_the_changes_of_a_reply_that_fails_are_taken_back_and_the_player_is_told
     told_player.wait_for()
     panel.shows("hp", "41")
     assert tab.texts[1:] == ["I strike."]
-    assert panel.kept() == {"hp": 41}
+    panel.keeps({"hp": 41})
     panel.screenshot("failed")
     tab.evaluate("() => toastr.remove()")
 
@@ -284,7 +289,7 @@ def test_the_changes_of_a_reply_that_fails_are_taken_back_and_the_player_is_told
     shows_badge(panel, "hp -1")
     tab.send("And now?")
     assert told(model) == ["-1 was added to hp."]
-    assert panel.kept() == {"hp": 40}
+    panel.keeps({"hp": 40})
 
 
 def say_in_group(panel: Panel, text: str, last: str) -> None:
@@ -314,9 +319,10 @@ def test_in_a_group_each_speaker_keeps_its_own_calls(
     say_in_group(panel, "Go on.", "Cid looks on.")
     panel.stepped("The last round changed", f"{ann}.hpnone → 45", f"{ben}.hpnone → 40")
     assert told(model) == ["hp is now 45.", "hp is now 40."]
-    assert [badge(panel, index) for index in (-3, -2, -1)] == [
-        *([f"{ann}.hp = 45"], [f"{ben}.hp = 40"], []),
-    ]
+    wait_for_equal(
+        lambda: [badge(panel, index) for index in (-3, -2, -1)],
+        [[f"{ann}.hp = 45"], [f"{ben}.hp = 40"], []],
+    )
     panel.screenshot("round")
 
     # All of the round are made anew, each once.
@@ -417,7 +423,7 @@ def test_a_value_keeps_its_type_whatever_the_model_sends(panel: Panel, model: Mo
     tab.send("I strike.")
     assert 'for example "hp".' in described(model)
     assert "There are: hp (number): 35." in described(model)
-    assert panel.kept() == {"hp": 35}
+    panel.keeps({"hp": 35})
 
     tab.slash("/vt-set mood wary")
     tab.slash(f'/vt-set "{panel.character}.bag" ["lamp"]')
@@ -446,7 +452,7 @@ def test_a_value_keeps_its_type_whatever_the_model_sends(panel: Panel, model: Mo
         f'There are: hp (number): 34; mood (text): wary; bag of {panel.character} (list): ["lamp"].'
     )
     shows_badge(panel, "hp = 34")
-    assert panel.kept() == {"hp": 34, "mood": "wary"}
+    panel.keeps({"hp": 34, "mood": "wary"})
 
     # A player may, and is told.
     tab.slash("/vt-set mood 5")

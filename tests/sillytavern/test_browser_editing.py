@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.conftest import wait_for_equal
 from tests.sillytavern.conftest import PHONE, OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.panel import Panel
@@ -12,6 +13,9 @@ SELECTED = """
     return [selectionStart, selectionEnd, value.length];
 }
 """
+# The width of the chat, as SillyTavern's settings have it.
+WIDTH = "() => document.documentElement.style.getPropertyValue('--sheldWidth')"
+SET_WIDTH = "(width) => document.documentElement.style.setProperty('--sheldWidth', width)"
 LIGHT = """
 async () => {
     const root = document.documentElement.style;
@@ -34,9 +38,11 @@ def test_an_editor_selects_nothing_and_asks_about_broken_json(shared_panel: Pane
     tab.slash("/vt-set hp 50")
     panel.shows("hp", "50")
     panel.row("hp").locator(".vt-cell").click()
-    assert tab.evaluate(SELECTED) == [2, 2, 2]
+    panel.row("hp").locator(".vt-editor input:focus").wait_for()
+    wait_for_equal(lambda: tab.evaluate(SELECTED), [2, 2, 2])
     tab.page.keyboard.press("Escape")
     panel.row("bag").locator(".vt-cell").click()
+    panel.row("bag").locator("textarea:focus").wait_for()
     font = tab.evaluate("() => getComputedStyle(document.activeElement).fontFamily")
     assert "mono" in font.lower()
     panel.screenshot("json")
@@ -60,7 +66,7 @@ def test_an_editor_selects_nothing_and_asks_about_broken_json(shared_panel: Pane
     panel.checkpoint("Before").locator(".vt-restore").click()
     preview = panel.checkpoint("Before").locator(".vt-differences")
     preview.wait_for()
-    assert preview.locator("li").all_inner_texts() == ["bag.rope.length\n7 → 5"]
+    wait_for_equal(preview.locator("li").all_inner_texts, ["bag.rope.length\n7 → 5"])
     panel.screenshot("inside")
     assert tab.errors == []
 
@@ -86,29 +92,38 @@ def test_a_removed_value_is_brought_back(shared_panel: Panel) -> None:
     bin.locator(".vt-bring-back").click()
     panel.shows("hp", "5")
     bin.wait_for(state="hidden")
-    assert panel.kept() == {"gold": 5, "hp": 5}
+    panel.keeps({"gold": 5, "hp": 5})
     assert tab.errors == []
 
 
-def test_notes_of_the_settings_are_true_at_once(panel: Panel) -> None:
-    tab = panel.tab
+CALLING = """
+(on) => {
+    const box = document.querySelector('#openai_function_calling');
+    box.checked = on;
+    box.dispatchEvent(new Event('input', { bubbles: true }));
+}
+"""
+
+
+def test_notes_of_the_settings_are_true_at_once(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
     panel.settings()
     note = tab.page.locator(".vt-tool-note")
     assert not note.is_visible()
-    tab.evaluate(
-        """() => {
-            const box = document.querySelector('#openai_function_calling');
-            box.checked = false;
-            box.dispatchEvent(new Event('input', { bubbles: true }));
-        }"""
-    )
+    tab.evaluate(CALLING, False)
     note.wait_for()
     panel.screenshot("note")
+    # It is the setting of all tests, and SillyTavern saves it only after a while.
+    tab.evaluate(CALLING, True)
+    note.wait_for(state="hidden")
+    panel.settings()
     assert tab.errors == []
 
 
-def test_the_bar_above_the_chat_stays_above_it(panel: Panel) -> None:
+def test_the_bar_above_the_chat_stays_above_it(shared_panel: Panel) -> None:
+    panel = shared_panel
     places = []
+    before = panel.tab.evaluate(WIDTH)
     for width in (50, 58, 100):
         places.append(
             panel.tab.evaluate(
@@ -125,6 +140,7 @@ def test_the_bar_above_the_chat_stays_above_it(panel: Panel) -> None:
             )
         )
     panel.screenshot("wide")
+    panel.tab.evaluate(SET_WIDTH, before)
     assert [each for each in places if each[0] != each[1] or each[0] != each[2]] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.model import Model
@@ -56,17 +57,17 @@ def test_values_of_both_members_are_shown_and_a_swipe_takes_back_one_of_them(
     party.add("hp", "50", whose=ann)
     party.add("hp", "60", whose=ben)
     party.tab.wait_until("() => document.querySelectorAll('.vt-own .vt-row').length === 3")
-    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "50"}, ben: {"hp": "60"}}
+    party.shows_all({"Chat": {"round": "1"}, ann: {"hp": "50"}, ben: {"hp": "60"}})
 
     play(party, model, ann=45, ben=40)
     party.stepped("The last round changed", f"{ann}.hp50 → 45", f"{ben}.hp60 → 40")
     assert party.tab.chat[-1]["name"] == ben
-    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "40"}}
+    party.shows_all({"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "40"}})
     party.screenshot("both")
 
     party.tab.swipe_right()
     party.stepped("The last swipe changed", f"{ben}.hp40 → 60")
-    assert party.values == {"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "60"}}
+    party.shows_all({"Chat": {"round": "1"}, ann: {"hp": "45"}, ben: {"hp": "60"}})
     party.screenshot("swiped")
     party.tab.swipe_left()
     party.stepped("The last swipe changed", f"{ben}.hp60 → 40")
@@ -106,7 +107,7 @@ def test_a_call_in_a_swipe_and_a_round_made_anew_count_once(party: Panel, model:
     )
     party.stepped("The last round changed", f"{ann}.hp50 → 49", f"{ben}.hp60 → 58")
     party.screenshot("anew")
-    assert party.values == {ann: {"hp": "49"}, ben: {"hp": "58"}}
+    party.shows_all({ann: {"hp": "49"}, ben: {"hp": "58"}})
     assert len(party.tab.chat) == length
     assert [message["name"] for message in party.tab.chat][-3:] == ["User", ann, ben]
     assert party.tab.errors == []
@@ -117,9 +118,9 @@ def test_a_command_for_somebody_without_values_begins_theirs(party: Panel) -> No
     assert party.tab.slash(f'/vt-set "{ben}.hp" 9') == "9"
     assert party.tab.slash(f'/vt-inc "{ann}.hp" 4') == "4"
     party.tab.wait_until("() => document.querySelectorAll('.vt-own .vt-row').length === 2")
-    assert party.values == {ben: {"hp": "9"}, ann: {"hp": "4"}}
+    party.shows_all({ben: {"hp": "9"}, ann: {"hp": "4"}})
     assert party.tab.slash(f'/vt-get "{ben}.hp"') == "9"
-    assert party.kept() == {}
+    party.keeps({})
 
     # A value of the chat that is called like another: each macro means what stands beside it.
     chat = party.tab.context_value("chatMetadata")["integrity"]
@@ -128,7 +129,9 @@ def test_a_command_for_somebody_without_values_begins_theirs(party: Panel) -> No
     party.shows(f"{ben}.hp", "1")
     for row in party.element.locator(".vt-own .vt-row").all():
         row.locator(".vt-key").click()
-    macros = party.element.locator(".vt-macro code").all_inner_texts()
+    codes = party.element.locator(".vt-macro code")
+    expect(codes).to_have_count(3)
+    macros = codes.all_inner_texts()
     said = party.tab.evaluate(
         "(all) => all.map((one) => SillyTavern.getContext().substituteParams(one))", macros
     )
@@ -150,16 +153,16 @@ def test_a_character_that_is_renamed_keeps_its_values(panel: Panel, model: Model
     tab.slash(f"/rename-char silent=true chats=false {new}")
     tab.wait_until("(name) => SillyTavern.getContext().name2 === name && rig.resting()", new)
     tab.wait_until("(name) => document.querySelector('.vt-group-title')?.textContent === name", new)
-    assert panel.values == {new: {"hp": "20"}}
+    panel.shows_all({new: {"hp": "20"}})
     assert tab.slash(f'/vt-get "{new}.hp"') == "20"
     model.call(TOOL, key="hp", by=-5, character=new)
     model.say("Ouch.")
     tab.send("Take this.")
     panel.shows("hp", "15")
-    assert panel.values == {new: {"hp": "15"}}
+    panel.shows_all({new: {"hp": "15"}})
     panel.screenshot("renamed")
 
     tab.open_chat(other)
     panel.shows("hp", "30")
-    assert panel.values == {new: {"hp": "30"}}
+    panel.shows_all({new: {"hp": "30"}})
     assert tab.errors == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import APIResponse, Route
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.panel import EXTENSION, Panel
@@ -37,15 +37,15 @@ def test_an_old_change_is_found_and_more_are_offered(shared_panel: Panel) -> Non
     row = panel.row("hp")
     row.locator(".vt-key").click()
     lines = row.locator(".vt-history li")
-    lines.nth(11).wait_for()
-    assert (lines.count(), lines.first.inner_text().split("\n")[-1]) == (12, "28 → 29")
+    expect(lines).to_have_count(12)
+    expect(lines.first).to_contain_text("28 → 29")
     assert not row.get_by_text("No changes recorded.").is_visible()
     row.locator(".vt-older").click()
-    lines.nth(23).wait_for()
+    expect(lines).to_have_count(24)
     panel.screenshot("older")
     row.locator(".vt-older").click()
-    lines.nth(29).wait_for()
-    assert lines.last.inner_text().split("\n")[-1] == "none → 0"
+    expect(lines).to_have_count(30)
+    expect(lines.last).to_contain_text("none → 0")
     row.locator(".vt-older").wait_for(state="hidden")
     # A new change is read, too.
     tab.slash("/vt-set hp 99")
@@ -126,7 +126,7 @@ def test_every_message_can_be_saved(shared_panel: Panel) -> None:
     tab.wait_until(
         "() => document.querySelector('.vt-checkpoint-form select').options.length === 251"
     )
-    assert select.input_value() == "300"
+    expect(select).to_have_value("300")
     select.select_option("earlier")
     select.select_option("1")
     panel.element.locator(".vt-checkpoint-form input").fill("Long ago")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.conftest import wait_for_equal
 from tests.sillytavern.model import Model, text_of
 from tests.sillytavern.panel import EXTENSION, Panel
 
@@ -24,8 +25,8 @@ def test_the_player_has_one_holder_whatever_it_is_called(shared_panel: Panel, mo
     me = tab.context_value("name1")
     avatar = tab.evaluate("async () => (await import('/scripts/personas.js')).user_avatar")
     panel.element.locator(".vt-add").click()
-    offered = panel.element.locator(".vt-adding select").first.locator("option").all_inner_texts()
-    assert offered == ["Chat", panel.character, me]
+    offered = panel.element.locator(".vt-adding select").first.locator("option")
+    wait_for_equal(offered.all_inner_texts, ["Chat", panel.character, me])
     panel.element.locator(".vt-adding").get_by_text("Cancel").click()
 
     tab.slash(f"/vt-set {me}.hp 50")
@@ -39,10 +40,12 @@ def test_the_player_has_one_holder_whatever_it_is_called(shared_panel: Panel, mo
     model.say("You bleed.")
     tab.send("I strike.")
     panel.shows("mood", "wary")
-    assert panel.values == {
-        me: {"hp": "48", "gold": "12"},
-        panel.character: {"mood": "wary"},
-    }
+    panel.shows_all(
+        {
+            me: {"hp": "48", "gold": "12"},
+            panel.character: {"mood": "wary"},
+        }
+    )
     changes = [f"{me}.hp -1", f"{me}.HP -1", f"{me}.gold +5", f"{panel.character}.mood = wary"]
     tab.wait_until(
         """(changes) => JSON.stringify(changes) === JSON.stringify([...document.querySelectorAll(
@@ -56,7 +59,8 @@ def test_the_player_has_one_holder_whatever_it_is_called(shared_panel: Panel, mo
         tab.evaluate("() => SillyTavern.getContext().substituteParams('{{vt::{{user}}.hp}}')")
         == "49"
     )
-    assert sorted(holders(panel)) == sorted([f"persona:{avatar}", f"{panel.character}.png"])
+    expected = sorted([f"persona:{avatar}", f"{panel.character}.png"])
+    wait_for_equal(lambda: sorted(holders(panel)), expected)
     panel.screenshot("player")
     assert tab.errors == []
 
@@ -101,11 +105,13 @@ def test_values_and_holders_are_renamed_moved_and_joined(shared_panel: Panel) ->
     row.locator(".vt-moving .vt-primary").click()
     panel.shows("hp", "50")
     panel.shows_not("helth")
-    assert panel.values == {
-        "Chat": {"bag": '{"lamp":1}'},
-        me: {"gold": "7", "hp": "50"},
-        panel.character: {"mood": "calm"},
-    }
+    panel.shows_all(
+        {
+            "Chat": {"bag": '{"lamp":1}'},
+            me: {"gold": "7", "hp": "50"},
+            panel.character: {"mood": "calm"},
+        }
+    )
 
     # A name that is taken is asked about, and nothing is lost unasked.
     tab.slash('/vt-set sack {"rope":2}')
@@ -115,10 +121,10 @@ def test_values_and_holders_are_renamed_moved_and_joined(shared_panel: Panel) ->
     row.locator(".vt-moving input").fill("bag")
     row.locator(".vt-moving .vt-primary").click()
     row.get_by_text("“bag” already exists there").wait_for()
-    assert panel.kept() == {"bag": {"lamp": 1}, "sack": {"rope": 2}}
+    panel.keeps({"bag": {"lamp": 1}, "sack": {"rope": 2}})
     row.locator(".vt-moving .vt-primary").click()
     panel.shows("bag", '{"lamp":1,"rope":2}')
-    assert panel.kept() == {"bag": {"lamp": 1, "rope": 2}}
+    panel.keeps({"bag": {"lamp": 1, "rope": 2}})
 
     # Somebody who was given two names.
     panel.add("trust", "3", whose=panel.character)
@@ -136,5 +142,6 @@ def test_values_and_holders_are_renamed_moved_and_joined(shared_panel: Panel) ->
     panel.screenshot("joining")
     group.locator(".vt-join").click()
     panel.element.get_by_text("The stranger").first.wait_for(state="detached")
-    assert panel.values[me] == {"gold": "7", "hp": "50", "mood": "brave", "trust": "3"}
+    expected = {"gold": "7", "hp": "50", "mood": "brave", "trust": "3"}
+    wait_for_equal(lambda: panel.values.get(me), expected)
     assert tab.errors == []

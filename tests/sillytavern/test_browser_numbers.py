@@ -9,9 +9,9 @@ BIG = 2**53 + 1
 
 
 def test_integers_beyond_those_of_javascript_are_shown_and_edited_exactly(
-    panel: Panel, model: Model
+    shared_panel: Panel, model: Model
 ) -> None:
-    tab = panel.tab
+    panel, tab = shared_panel, shared_panel.tab
     chat = tab.context_value("chatMetadata")["integrity"]
     with panel.tavern.client(EXTENSION) as client:
         # Plain JSON is read and written anew by SillyTavern itself.
@@ -36,13 +36,15 @@ def test_integers_beyond_those_of_javascript_are_shown_and_edited_exactly(
     assert tab.slash(f'/vt-set held {{"n": {BIG}}}') == f'{{"n":{BIG}}}'
     panel.edit("most", f"{2**64}")
     panel.row("most").get_by_text("too large to be kept exactly").wait_for()
-    assert panel.kept() == {
-        "id": BIG + 6,
-        "bag": [{"id": BIG + 4, "count": 3}],
-        "most": 2**64 - 1,
-        "typed": BIG,
-        "held": {"n": BIG},
-    }
+    panel.keeps(
+        {
+            "id": BIG + 6,
+            "bag": [{"id": BIG + 4, "count": 3}],
+            "most": 2**64 - 1,
+            "typed": BIG,
+            "held": {"n": BIG},
+        }
+    )
 
     panel.row("id").locator(".vt-key").click()
     panel.row("id").get_by_text(f"{BIG + 4} → {BIG + 6}").wait_for()

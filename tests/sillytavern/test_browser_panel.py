@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conftest import wait_for
+from playwright.sync_api import expect
+
+from tests.conftest import wait_for, wait_for_equal
 from tests.sillytavern.conftest import PHONE, OpenTab
 from tests.sillytavern.host import SillyTavern
 from tests.sillytavern.panel import EXTENSION, Panel
 from tests.support.browser import Tab
 
+# The width of the chat, as SillyTavern's settings have it.
+WIDTH = "() => document.documentElement.style.getPropertyValue('--sheldWidth')"
+SET_WIDTH = "(width) => document.documentElement.style.setProperty('--sheldWidth', width)"
 
-def in_view(panel: Panel, selector: str) -> bool:
-    """Return true if the whole element is in the visible part of the panel."""
-    found: bool = panel.tab.evaluate(
+
+def comes_into_view(panel: Panel, selector: str) -> None:
+    """Wait until the whole element is in the visible part of the panel."""
+    panel.tab.wait_until(
         """(selector) => {
             const part = document.querySelector(`#vt_panel ${selector}`).getBoundingClientRect();
             const whole = document.querySelector('#vt_panel .vt-scroll').getBoundingClientRect();
@@ -21,18 +27,17 @@ def in_view(panel: Panel, selector: str) -> bool:
         }""",
         selector,
     )
-    return found
 
 
-def focused(panel: Panel) -> str:
-    """Return the focused element: the class of a button, or the name of an element."""
-    found: str = panel.tab.evaluate(
-        "() => document.activeElement.className || document.activeElement.tagName"
+def gets_focus(panel: Panel, selector: str) -> None:
+    """Wait until an element, or one in it, has the focus."""
+    panel.tab.wait_until(
+        "(selector) => document.activeElement.closest(`#vt_panel ${selector}`)", selector
     )
-    return found
 
 
-def test_the_panel_says_that_a_backup_failed_and_what_to_do(panel: Panel) -> None:
+def test_the_panel_says_that_a_backup_failed_and_what_to_do(shared_panel: Panel) -> None:
+    panel = shared_panel
     with panel.tavern.client() as client:
         settings = {each["name"]: each["value"] for each in client.get("/settings").json()}
         in_the_way = Path(settings["data_dir"]) / "backups"
@@ -65,6 +70,7 @@ def test_a_player_finds_the_panel_and_keeps_values_in_it(
 ) -> None:
     panel = Panel(tab, tavern, character)
     tab.open_character(character)
+    tab.page.locator("#vt_menu").wait_for(state="attached")
     assert not panel.element.is_visible()
 
     panel.open()
@@ -77,28 +83,30 @@ def test_a_player_finds_the_panel_and_keeps_values_in_it(
     panel.add("code", '"5"')
     panel.edit("hp", "45")
     panel.shows("hp", "45")
-    assert panel.values == {
-        "Chat": {"hp": "45", "code": '"5"'},
-        character: {"mood": "wary"},
-    }
+    panel.shows_all(
+        {
+            "Chat": {"hp": "45", "code": '"5"'},
+            character: {"mood": "wary"},
+        }
+    )
     # A number that was typed is one; text that looks like a number stays text.
     panel.edit("code", "6")
     panel.shows("code", '"6"')
-    assert panel.kept() == {"hp": 45, "code": "6"}
+    panel.keeps({"hp": 45, "code": "6"})
     assert [(one["actor"], one["anchor"]) for one in panel.history("hp")] == [("user", None)] * 2
 
     panel.row("hp").locator(".vt-line svg").wait_for()
     panel.row("hp").locator(".vt-key").click()
     details = panel.row("hp").locator(".vt-body")
-    assert "{{vt::hp}}" in details.inner_text()
-    assert "50 → 45" in details.inner_text()
+    expect(details).to_contain_text("{{vt::hp}}")
+    expect(details).to_contain_text("50 → 45")
     panel.screenshot("values")
 
     panel.row("code").locator(".vt-key").click()
     panel.row("code").locator(".fa-trash-can").click()
     panel.row("code").locator(".vt-danger").click()
     panel.shows_not("code")
-    assert panel.kept() == {"hp": 45}
+    panel.keeps({"hp": 45})
 
     panel.element.locator(".vt-close").click()
     panel.element.wait_for(state="hidden")
@@ -121,7 +129,7 @@ def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(shared_panel:
     editor.locator("input").press("Escape")
     panel.edit("bag", '["lamp", ')
     panel.row("bag").get_by_text("This is not JSON").wait_for()
-    assert panel.kept() == {"hp": 50, "bag": ["lamp"]}
+    panel.keeps({"hp": 50, "bag": ["lamp"]})
 
     # Somebody else's write does not take the text out of an editor.
     panel.tab.slash("/vt-set hp 51")
@@ -130,15 +138,15 @@ def test_what_is_not_of_its_kind_is_refused_and_nothing_is_changed(shared_panel:
     panel.row("bag").locator("textarea").fill('["lamp", {"__proto__": 1}]')
     panel.row("bag").locator(".vt-primary").click()
     panel.shows("bag", '["lamp",{"__proto__":1}]')
-    assert panel.kept() == {"hp": 51, "bag": ["lamp", {"__proto__": 1}]}
+    panel.keeps({"hp": 51, "bag": ["lamp", {"__proto__": 1}]})
 
     panel.row("hp").locator(".vt-line svg").wait_for()
     panel.edit("hp", "51", kind="text")
     panel.shows("hp", '"51"')
-    assert panel.row("hp").locator(".vt-line svg").count() == 0
+    expect(panel.row("hp").locator(".vt-line svg")).to_have_count(0)
     panel.edit("bag", "true", kind="switch")
     panel.shows("bag", "Yes")
-    assert panel.kept() == {"hp": "51", "bag": True}
+    panel.keeps({"hp": "51", "bag": True})
     assert panel.tab.errors == []
 
 
@@ -164,11 +172,11 @@ def test_a_checkpoint_is_made_as_of_a_message_looked_at_restored_and_branched(
     panel.checkpoint("Before the fall").locator(".vt-restore").click()
     preview = panel.checkpoint("Before the fall").locator(".vt-preview")
     preview.locator(".vt-differences").wait_for()
-    assert preview.locator("li").all_inner_texts() == ["hp\n40 → 50", "wounds\n1 → none"]
+    wait_for_equal(preview.locator("li").all_inner_texts, ["hp\n40 → 50", "wounds\n1 → none"])
     panel.screenshot("preview")
-    assert panel.kept() == {"hp": 40, "wounds": 1}
+    panel.keeps({"hp": 40, "wounds": 1})
     # It can be seen where it opens, and says what would change by now.
-    assert in_view(panel, ".vt-preview")
+    comes_into_view(panel, ".vt-preview")
     tab.slash("/vt-set follow=true hp 41")
     preview.get_by_text("41 → 50").wait_for()
 
@@ -201,11 +209,12 @@ def test_a_checkpoint_is_made_as_of_a_message_looked_at_restored_and_branched(
     form.locator("input").fill("Before the duel")
     tab.new_chat()
     panel.element.get_by_text("No values yet.").wait_for()
-    assert form.locator("input").input_value() == ""
+    expect(form.locator("input")).to_have_value("")
     assert tab.errors == []
 
 
-def test_the_values_of_other_extensions_can_be_looked_at(panel: Panel) -> None:
+def test_the_values_of_other_extensions_can_be_looked_at(shared_panel: Panel) -> None:
+    panel = shared_panel
     chat = panel.tab.context_value("chatMetadata")["integrity"]
     avatar = panel.tab.evaluate(
         """() => {
@@ -227,12 +236,15 @@ def test_the_values_of_other_extensions_can_be_looked_at(panel: Panel) -> None:
 
     other = panel.element.locator(".vt-other")
     other.locator(".vt-row[data-key=top]").wait_for()
-    assert other.locator(".vt-row").all_inner_texts() == ["season\nwinter", 'top\n{"kind":"coat"}']
-    assert other.locator("button.vt-cell, .vt-add").count() == 0
+    wait_for_equal(
+        other.locator(".vt-row").all_inner_texts, ["season\nwinter", 'top\n{"kind":"coat"}']
+    )
+    expect(other.locator("button.vt-cell, .vt-add")).to_have_count(0)
     panel.screenshot()
     with panel.tavern.client("outfits") as outfits:
         outfits.put(f"/chats/{chat}/data", json={"key": "season", "value": "spring"})
     other.locator(".vt-row[data-key=season] .vt-cell", has_text="spring").wait_for()
+    panel.element.locator(".vt-whose").select_option("")
     assert panel.tab.errors == []
 
 
@@ -257,10 +269,9 @@ def test_who_may_not_list_extensions_sees_their_own(
         assert bob.get("/chats").json() == []
 
 
-def test_two_tabs_are_in_step(panel: Panel, open_tab: OpenTab) -> None:
-    other_tab = open_tab(panel.tavern, beside=panel.tab)
-    other_tab.open_character(panel.character)
-    other = Panel(other_tab, panel.tavern, panel.character)
+def test_two_tabs_are_in_step(shared_panel: Panel, shared_second: Panel) -> None:
+    panel, other = shared_panel, shared_second
+    other.tab.open_character(panel.character)
 
     panel.add("hp", "50")
     other.shows("hp", "50")
@@ -274,7 +285,7 @@ def test_two_tabs_are_in_step(panel: Panel, open_tab: OpenTab) -> None:
     panel.tab.delete_last()
     other.shows("hp", "49")
 
-    assert panel.tab.errors == other_tab.errors == []
+    assert panel.tab.errors == other.tab.errors == []
 
 
 def test_the_keyboard_is_enough_and_swipes_nothing(shared_panel: Panel) -> None:
@@ -286,41 +297,45 @@ def test_the_keyboard_is_enough_and_swipes_nothing(shared_panel: Panel) -> None:
     tab.send("Hm.")
     panel.shows("mood", "calm")
     swipes = len(tab.chat[-1]["swipes"])
+    tab.settle()
     name, cell = panel.row("hp").locator(".vt-key"), panel.row("hp").locator(".vt-cell")
 
     name.focus()
     for key in ("ArrowRight", "ArrowLeft", "Enter"):
         tab.page.keyboard.press(key)
     panel.row("hp").locator(".vt-history").wait_for()
-    assert focused(panel) == "vt-key"
+    gets_focus(panel, ".vt-row[data-key=hp] .vt-key")
     # The question stays while other values change, and so does what has the focus.
     panel.row("hp").locator(".fa-trash-can").click()
     tab.slash("/vt-set mood tired")
     panel.shows("mood", "tired")
     panel.row("hp").get_by_text("Remove “hp”?").wait_for()
-    assert tab.page.evaluate("() => document.activeElement.textContent") == "Cancel"
+    tab.wait_until("() => document.activeElement.textContent === 'Cancel'")
     tab.page.keyboard.press("Enter")
     panel.row("hp").locator(".vt-asking").wait_for(state="hidden")
 
     cell.focus()
     tab.slash("/vt-set hp 51")
     panel.shows("hp", "51")
-    assert focused(panel) == "vt-cell"
+    gets_focus(panel, ".vt-row[data-key=hp] .vt-cell")
     tab.page.keyboard.press("Enter")
+    gets_focus(panel, ".vt-editor")
     # The cursor is at the end: what is typed is added.
     tab.page.keyboard.press("Backspace")
     tab.page.keyboard.type("2")
     tab.page.keyboard.press("Enter")
     panel.shows("hp", "52")
     panel.row("hp").locator(".vt-editor").wait_for(state="detached")
-    assert focused(panel) == "vt-cell"
+    gets_focus(panel, ".vt-row[data-key=hp] .vt-cell")
     tab.page.keyboard.press("Enter")
+    gets_focus(panel, ".vt-editor")
     tab.page.keyboard.press("Escape")
     panel.row("hp").locator(".vt-editor").wait_for(state="detached")
-    assert focused(panel) == "vt-cell"
+    gets_focus(panel, ".vt-row[data-key=hp] .vt-cell")
 
     panel.element.locator(".vt-add").focus()
     tab.page.keyboard.press("Enter")
+    gets_focus(panel, ".vt-adding")
     tab.page.keyboard.type("gold")
     tab.page.keyboard.press("Tab")
     tab.page.keyboard.type("7")
@@ -328,6 +343,7 @@ def test_the_keyboard_is_enough_and_swipes_nothing(shared_panel: Panel) -> None:
     panel.shows("gold", "7")
     panel.element.locator(".vt-add:focus").wait_for()
     panel.row("hp").locator(".fa-trash-can").click()
+    tab.wait_until("() => document.activeElement.textContent === 'Cancel'")
     tab.page.keyboard.press("Tab")
     tab.page.keyboard.press("Enter")
     panel.shows_not("hp")
@@ -335,6 +351,8 @@ def test_the_keyboard_is_enough_and_swipes_nothing(shared_panel: Panel) -> None:
 
     tab.open()
     tab.open_character(panel.character)
+    panel.element.locator(".vt-whose").wait_for()
+    tab.settle()
     panel.element.locator(".vt-whose").focus()
     for key in ("ArrowRight", "ArrowLeft"):
         tab.page.keyboard.press(key)
@@ -354,12 +372,12 @@ def test_what_somebody_types_stays_when_the_value_goes(shared_panel: Panel) -> N
 
     tab.swipe_right()
     panel.row("wounds").get_by_text("The value was removed elsewhere.").wait_for()
-    assert panel.row("wounds").locator("input").input_value() == "23"
-    assert panel.kept() == {}
+    expect(panel.row("wounds").locator("input")).to_have_value("23")
+    panel.keeps({})
     panel.row("wounds").locator(".vt-primary").click()
     panel.shows("wounds", "23")
     panel.row("wounds").locator(".vt-editor").wait_for(state="detached")
-    assert panel.kept() == {"wounds": 23}
+    panel.keeps({"wounds": 23})
 
     # Who leaves it lets it go.
     tab.slash("/vt-set follow=true gone 1")
@@ -372,8 +390,8 @@ def test_what_somebody_types_stays_when_the_value_goes(shared_panel: Panel) -> N
     assert tab.errors == []
 
 
-def test_many_values_are_folded_and_found(panel: Panel) -> None:
-    tab = panel.tab
+def test_many_values_are_folded_and_found(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
     chat = tab.context_value("chatMetadata")["integrity"]
     search = panel.element.locator(".vt-search")
     visible = panel.element.locator(".vt-own .vt-row:visible")
@@ -385,31 +403,33 @@ def test_many_values_are_folded_and_found(panel: Panel) -> None:
 
     # The other sections are not far.
     panel.element.get_by_text("None yet.").wait_for()
-    assert visible.count() == 12
-    assert in_view(panel, ".vt-add")
-    assert in_view(panel, ".vt-checkpoint-form")
+    expect(visible).to_have_count(12)
+    comes_into_view(panel, ".vt-add")
+    comes_into_view(panel, ".vt-checkpoint-form")
     panel.screenshot("folded")
     panel.element.get_by_text("Show all 200").click()
     panel.row("item 199").wait_for()
-    assert visible.count() == 200
+    expect(visible).to_have_count(200)
     panel.element.get_by_text("Show fewer").click()
-    assert visible.count() == 12
+    expect(visible).to_have_count(12)
 
     search.fill("ITEM 19")
     panel.row("item 199").wait_for()
-    assert visible.count() == 11
+    expect(visible).to_have_count(11)
     panel.screenshot("found")
     search.fill("room 6")
     panel.row("item 6").wait_for()
-    assert visible.count() == 28
+    expect(visible).to_have_count(28)
     search.fill("nowhere")
     panel.element.get_by_text("No name or value contains that").wait_for()
-    assert visible.count() == 0
+    expect(visible).to_have_count(0)
     search.fill("")
     panel.row("item 0").wait_for()
     panel.element.locator(".vt-fold").click()
     panel.row("item 0").wait_for(state="hidden")
-    assert visible.count() == 0
+    expect(visible).to_have_count(0)
+    panel.element.locator(".vt-fold").click()
+    panel.row("item 0").wait_for()
     assert tab.errors == []
 
 
@@ -418,6 +438,7 @@ def test_a_phone_has_room_for_it(open_tab: OpenTab, parlour: SillyTavern) -> Non
     tab = open_tab(parlour, viewport=PHONE, is_mobile=True, has_touch=True)
     tab.open_character("Phoebe")
     panel = Panel(tab, parlour, "Phoebe")
+    tab.page.locator("#vt_menu").wait_for(state="attached")
     # It lies over the chat, and was open on another screen.
     assert not panel.element.is_visible()
     panel.open()
@@ -450,8 +471,10 @@ def test_a_phone_has_room_for_it(open_tab: OpenTab, parlour: SillyTavern) -> Non
     assert tab.errors == []
 
 
-def test_a_wide_chat_makes_room_for_it(panel: Panel) -> None:
+def test_a_wide_chat_makes_room_for_it(shared_panel: Panel) -> None:
+    panel = shared_panel
     gaps = []
+    before = panel.tab.evaluate(WIDTH)
     for width in (50, 58, 100):
         gap = panel.tab.evaluate(
             """(width) => {
@@ -464,6 +487,7 @@ def test_a_wide_chat_makes_room_for_it(panel: Panel) -> None:
         )
         gaps.append(gap)
     panel.screenshot()
+    panel.tab.evaluate(SET_WIDTH, before)
 
     assert gaps == [[True, 0]] * 3
 
@@ -475,6 +499,7 @@ def test_it_speaks_german(open_tab: OpenTab, parlour: SillyTavern) -> None:
     panel = Panel(tab, parlour, "Ida")
 
     panel.element.get_by_text("Noch keine Werte.").wait_for()
-    assert panel.element.locator(".vt-title").inner_text().split("\n") == ["Werte", "Verbunden"]
+    panel.status("online")
+    wait_for_equal(panel.element.locator(".vt-title").inner_text, "Werte\nVerbunden")
     panel.screenshot()
     assert tab.errors == []

@@ -142,19 +142,21 @@ def test_commands_read_and_write(kept: Panel) -> None:
     assert tab.slash('/vt-checkpoint "And there"') == "And there"
     assert tab.slash("/vt-restore And there") == "0"
     assert tab.slash('/vt-restore "And there"') == "0"
-    assert kept.kept() == {
-        "hp": 46,
-        "code": "5",
-        "bag": ["lamp", {"coins": 5, "silver": 1}, "rope"],
-        "a.b": "dotted",
-        "nobody": None,
-        "trick": "{{user}}",
-        "long name": "some text",
-        "number": "7",
-        "piped": 7,
-        'in "quotes"': 5,
-        "empty": "",
-    }
+    kept.keeps(
+        {
+            "hp": 46,
+            "code": "5",
+            "bag": ["lamp", {"coins": 5, "silver": 1}, "rope"],
+            "a.b": "dotted",
+            "nobody": None,
+            "trick": "{{user}}",
+            "long name": "some text",
+            "number": "7",
+            "piped": 7,
+            'in "quotes"': 5,
+            "empty": "",
+        }
+    )
     assert tab.errors == []
 
 
@@ -181,14 +183,16 @@ def test_a_command_that_cannot_be_done_says_so(kept: Panel) -> None:
         assert kept.tab.slash(command) == ""
         toast.filter(has_text=words).first.wait_for()
 
-    assert kept.kept() == {
-        "hp": 50,
-        "code": "5",
-        "bag": ["lamp", {"coins": 3}],
-        "a.b": "dotted",
-        "nobody": None,
-        "trick": "{{user}}",
-    }
+    kept.keeps(
+        {
+            "hp": 50,
+            "code": "5",
+            "bag": ["lamp", {"coins": 3}],
+            "a.b": "dotted",
+            "nobody": None,
+            "trick": "{{user}}",
+        }
+    )
     for command in ("get", "set", "inc", "checkpoint", "restore"):
         help = kept.tab.evaluate(
             """(name) => SillyTavern.getContext().SlashCommandParser.commands[name].helpString""",

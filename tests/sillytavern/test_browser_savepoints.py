@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from playwright.sync_api import Locator, Route
+from playwright.sync_api import Locator, Route, expect
 
-from tests.conftest import wait_for
+from tests.conftest import wait_for, wait_for_equal
 from tests.sillytavern.conftest import OpenTab
 from tests.sillytavern.model import Model
 from tests.sillytavern.panel import EXTENSION, Panel
@@ -15,11 +15,14 @@ from tests.sillytavern.panel import EXTENSION, Panel
 LISTS = "**/api/plugins/valuetracker/chats/*/checkpoints"
 
 
-def test_a_save_point_made_elsewhere_is_listed_at_once(panel: Panel, open_tab: OpenTab) -> None:
+def test_a_save_point_made_elsewhere_is_listed_at_once(
+    shared_panel: Panel, shared_second: Panel, open_tab: OpenTab
+) -> None:
+    panel = shared_panel
     panel.add("hp", "50")
     panel.tab.save()
-    tabs = [open_tab(panel.tavern, beside=panel.tab) for _ in range(2)]
-    others = [Panel(tab, panel.tavern, panel.character) for tab in tabs]
+    third = open_tab(panel.tavern, beside=panel.tab)
+    others = [shared_second, Panel(third, panel.tavern, panel.character)]
     for other in others:
         other.tab.open_character(panel.character)
         other.shows("hp", "50")
@@ -42,8 +45,8 @@ def test_a_save_point_made_elsewhere_is_listed_at_once(panel: Panel, open_tab: O
     assert [each.tab.errors for each in (panel, *others)] == [[], [], []]
 
 
-def test_a_list_that_could_not_be_read_is_read_again(panel: Panel) -> None:
-    tab = panel.tab
+def test_a_list_that_could_not_be_read_is_read_again(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
     panel.element.get_by_text("None yet.").wait_for()
     failed: list[str] = []
 
@@ -68,6 +71,7 @@ def test_a_list_that_could_not_be_read_is_read_again(panel: Panel) -> None:
         """() => document.querySelector('.vt-checkpoint-form select').textContent
             .includes('Reply 1.')"""
     )
+    tab.page.unroute(LISTS)
 
 
 # Make a lorebook with entries of an extension among them, and bind the chat to it.
@@ -106,8 +110,8 @@ def begin(panel: Panel, name: str) -> None:
     )
 
 
-def test_a_save_point_copies_the_lorebook_and_tells_what_it_has(panel: Panel) -> None:
-    tab = panel.tab
+def test_a_save_point_copies_the_lorebook_and_tells_what_it_has(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
     name = f"World of {panel.character}"
     tab.evaluate(BIND, name)
     tab.slash("/vt-set hp 50")
@@ -117,19 +121,16 @@ def test_a_save_point_copies_the_lorebook_and_tells_what_it_has(panel: Panel) ->
 
     tab.slash("/vt-checkpoint Before the duel")
     notice = told(panel, "Saved “Before the duel”.")
-    notice.wait_for()
-    assert "as of #2 · 2 values · " in notice.inner_text()
-    assert "bytes" in notice.inner_text()
-    assert "(3 entries)" in notice.inner_text()
+    for part in ("as of #2 · 2 values · ", "bytes", "(3 entries)"):
+        expect(notice).to_contain_text(part)
     panel.screenshot("saved")
 
     begin(panel, "Before the duel")
     branched = told(panel, "This chat began with “Before the duel”")
-    branched.wait_for()
-    assert "2 values" in branched.inner_text()
-    assert branched.locator(".vt-problem, .vt-faint").count() == 0
+    expect(branched).to_contain_text("2 values")
+    expect(branched.locator(".vt-problem, .vt-faint")).to_have_count(0)
+    tab.wait_until(f"(name) => ({BOUND})() !== name", name)
     copy = tab.evaluate(BOUND)
-    assert copy != name
     comments = ["The inn", "_registry_character", "__operation_queue"]
     assert [one["comment"] for one in world(panel, copy).values()] == comments
     assert {one["uid"] for one in world(panel, copy).values()}.isdisjoint({0, 1, 2})
@@ -137,19 +138,19 @@ def test_a_save_point_copies_the_lorebook_and_tells_what_it_has(panel: Panel) ->
 
     # The original has its own, and the branch stays bound to what the player chooses.
     tab.open_chat(origin)
-    assert tab.evaluate(BOUND) == name
+    wait_for_equal(lambda: tab.evaluate(BOUND), name)
     with_own = tab.evaluate("() => SillyTavern.getContext().chatMetadata.main_chat")
     assert with_own is None
     panel.tavern.data.joinpath(f"default-user/worlds/{copy}.json").unlink()
     begin(panel, "Before the duel")
     told(panel, "Warning: ").wait_for()
-    assert tab.evaluate(BOUND) == copy
+    wait_for_equal(lambda: tab.evaluate(BOUND), copy)
     panel.screenshot("warned")
     assert tab.errors == []
 
 
-def test_the_switch_keeps_the_lorebook_out(panel: Panel) -> None:
-    tab = panel.tab
+def test_the_switch_keeps_the_lorebook_out(shared_panel: Panel) -> None:
+    panel, tab = shared_panel, shared_panel.tab
     name = f"World of {panel.character}"
     tab.evaluate(BIND, name)
     panel.settings()
@@ -162,9 +163,10 @@ def test_the_switch_keeps_the_lorebook_out(panel: Panel) -> None:
     assert "lorebook" not in notice.inner_text()
     begin(panel, "Alone")
     told(panel, "This chat began with “Alone”").wait_for()
-    assert tab.evaluate(BOUND) == name
+    wait_for_equal(lambda: tab.evaluate(BOUND), name)
     panel.settings()
     tab.page.locator(".vt-set-lorebook").check()
+    panel.settings()
     assert tab.errors == []
 
 
@@ -212,11 +214,11 @@ def test_a_save_point_leads_to_its_message(shared_panel: Panel, model: Model) ->
         model.say("And on. " * 60)
         tab.send("And then?")
     # A line about calls is no message to a player.
-    offered = panel.element.locator(".vt-checkpoint-form option").all_inner_texts()
     calls = [one for one in tab.evaluate(CALLS) if one]
-    assert len(offered) == len(tab.chat) - len(calls)
+    offered = panel.element.locator(".vt-checkpoint-form option")
+    expect(offered).to_have_count(len(tab.chat) - len(calls))
     tab.slash("/vt-checkpoint message=1 The beginning")
-    assert panel.element.get_by_text("Save points").is_visible()
+    panel.element.get_by_text("Save points").wait_for()
     panel.checkpoint("The beginning").locator(".vt-jump").click()
     tab.wait_until(
         """() => {
@@ -225,7 +227,7 @@ def test_a_save_point_leads_to_its_message(shared_panel: Panel, model: Model) ->
             return top >= 0 && bottom <= innerHeight;
         }"""
     )
-    assert panel.checkpoint("The beginning").locator(".vt-jump").inner_text() == "as of #1"
+    expect(panel.checkpoint("The beginning").locator(".vt-jump")).to_have_text("as of #1")
     assert tab.errors == []
 
 

@@ -51,7 +51,7 @@ def test_a_call_of_the_model_sets_a_value_that_belongs_to_its_reply(
     assert fight.tab.texts[-1] == "You bleed."
     assert TOOL in model.tools
     fight.stepped("The last reply changed", "hp50 → 45")
-    assert fight.kept() == {"hp": 45}
+    fight.keeps({"hp": 45})
     by_hand, by_model = fight.history("hp")
     assert (by_hand["actor"], by_hand["anchor"]) == ("user", None)
     ids = fight.tab.evaluate(
@@ -91,7 +91,7 @@ def test_fields_that_the_model_leaves_empty_mean_nothing(panel: Panel, model: Mo
         *['Nothing was set: "key" is too long, or not on one line.'] * 2,
     ]
     panel.stepped("The last reply changed", "gold10 → 15", "hp50 → 45", "lamp1 → none")
-    assert panel.kept() == {"hp": 45, "gold": 15}
+    panel.keeps({"hp": 45, "gold": 15})
     assert panel.tab.errors == []
 
 
@@ -151,7 +151,7 @@ def test_a_new_swipe_begins_with_the_old_value_and_swiping_back_brings_the_other
 
     fight.tab.swipe_right()
     fight.shows("hp", "48")
-    assert fight.kept() == {"hp": 48}
+    fight.keeps({"hp": 48})
     assert fight.tab.errors == []
 
 
@@ -169,7 +169,7 @@ def test_what_deleted_messages_did_is_undone_and_an_edit_undoes_nothing(
 
     fight.tab.edit(-1, "You fall, hard.")
     fight.shows("wounds", "2")
-    assert fight.kept() == {"hp": 11, "wounds": 2}
+    fight.keeps({"hp": 11, "wounds": 2})
 
     # The question and the reply.
     assert len(fight.tab.chat) - length == 2
@@ -177,7 +177,7 @@ def test_what_deleted_messages_did_is_undone_and_an_edit_undoes_nothing(
 
     fight.shows_not("wounds")
     # What a person has set stays.
-    assert fight.kept() == {"hp": 11}
+    fight.keeps({"hp": 11})
     fight.screenshot("deleted")
     assert fight.tab.errors == []
 
@@ -200,7 +200,7 @@ def test_a_reply_made_anew_five_times_counts_once(panel: Panel, model: Model) ->
     assert panel.tab.texts[-1] == "You pay, for the 5. time."
     # The greeting, the question and the reply.
     assert len(panel.tab.chat) == 3
-    assert panel.kept() == {"gold": 70}
+    panel.keeps({"gold": 70})
     assert len([item for item in panel.history("gold") if item["live"]]) == 2
     panel.screenshot()
     assert panel.tab.errors == []
@@ -252,7 +252,7 @@ def test_a_branch_from_a_checkpoint_has_its_values_whatever_was_swiped_since(
 
     # The swipe of then is still there, and shown.
     branch("You bleed.")
-    assert fight.kept() == {"hp": 45}
+    fight.keeps({"hp": 45})
     assert told.count() == 0
     tab.open_chat(origin)
     fight.shows("hp", "48")
@@ -264,7 +264,7 @@ def test_a_branch_from_a_checkpoint_has_its_values_whatever_was_swiped_since(
     fight.shows("hp", "48")
     branch("A scratch.")
     told.wait_for()
-    assert fight.kept() == {"hp": 45}
+    fight.keeps({"hp": 45})
     fight.screenshot("branch")
     hit(model, "You fall.", hp=10)
     tab.send("And now?")
@@ -316,7 +316,7 @@ def test_a_copied_file_has_the_values_and_each_goes_on_alone(fight: Panel, model
     fight.tab.open_chat(original)
 
     fight.shows("hp", "45")
-    assert fight.kept() == {"hp": 45}
+    fight.keeps({"hp": 45})
     fight.tab.open_chat(name)
     fight.shows("hp", "7")
     assert fight.tab.errors == []

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Route, expect
 
-from tests.conftest import wait_for
-from tests.sillytavern.conftest import OpenTab
+from tests.conftest import wait_for_equal
 from tests.sillytavern.model import Model
 from tests.sillytavern.panel import EXTENSION, Panel
 from tests.support.browser import Tab
@@ -47,6 +46,11 @@ def notices(panel: Panel, kind: str) -> list[str]:
     return panel.element.locator(f".vt-notice-{kind} > span").all_inner_texts()
 
 
+def tells(panel: Panel, kind: str, *texts: str) -> None:
+    """Wait until these notices are shown and no others."""
+    wait_for_equal(lambda: notices(panel, kind), list(texts))
+
+
 def reply(panel: Panel, model: Model, text: str, *, hp: int) -> None:
     model.call(TOOL, key="hp", value=hp)
     model.say(text)
@@ -57,12 +61,18 @@ def reply(panel: Panel, model: Model, text: str, *, hp: int) -> None:
 
 
 @pytest.fixture
-def second(panel: Panel, open_tab: OpenTab) -> Panel:
-    """Open the same chat in another tab; hit points are 50, and there is some gold."""
+def panel(shared_panel: Panel) -> Panel:
+    """These tests change nothing in the page but their chats."""
+    return shared_panel
+
+
+@pytest.fixture
+def second(panel: Panel, shared_second: Panel) -> Panel:
+    """Another tab, to open the same chat; hit points are 50, and there is some gold."""
     panel.add("hp", "50")
     panel.add("gold", "7")
     panel.tab.save()
-    return Panel(open_tab(panel.tavern, beside=panel.tab), panel.tavern, panel.character)
+    return shared_second
 
 
 def test_a_value_that_two_tabs_change_at_once_can_be_chosen(panel: Panel, second: Panel) -> None:
@@ -71,18 +81,19 @@ def test_a_value_that_two_tabs_change_at_once_can_be_chosen(panel: Panel, second
         second.shows("gold", "7")
         panel.edit("hp", "49")
         panel.edit("gold", "8")
-        wait_for(lambda: panel.kept() == {"hp": 49, "gold": 8})
+        panel.keeps({"hp": 49, "gold": 8})
         second.edit("hp", "48")
         second.edit("gold", "9")
-        wait_for(lambda: panel.kept() == {"hp": 48, "gold": 9})
+        panel.keeps({"hp": 48, "gold": 9})
         assert notices(second, "conflict") == []
 
     # Who was later is told, of each value, what the other has made of it and what it is.
-    second.element.locator(".vt-notice-conflict").nth(1).wait_for()
-    assert notices(second, "conflict") == [
+    tells(
+        second,
+        "conflict",
         "“hp” was also changed elsewhere, to 49. It is 48 now.",
         "“gold” was also changed elsewhere, to 8. It is 9 now.",
-    ]
+    )
     second.screenshot("conflicts")
     second.shows("hp", "48")
     panel.shows("hp", "48")
@@ -93,7 +104,7 @@ def test_a_value_that_two_tabs_change_at_once_can_be_chosen(panel: Panel, second
     panel.shows("hp", "49")
     second.element.locator(".vt-notice-conflict").get_by_text("Close").click()
     second.element.locator(".vt-notice-conflict").wait_for(state="detached")
-    wait_for(lambda: panel.kept() == {"hp": 49, "gold": 9})
+    panel.keeps({"hp": 49, "gold": 9})
     # A person has chosen: no swipe takes it back.
     assert [one["anchor"] for one in panel.history("hp")] == [None] * 4
     assert notices(panel, "conflict") == []
@@ -111,7 +122,7 @@ def test_who_edits_a_value_sees_that_it_is_changed_elsewhere_meanwhile(
     panel.edit("hp", "49")
 
     second.row("hp").get_by_text("The value was changed elsewhere and is 49 now.").wait_for()
-    assert second.row("hp").locator("input").input_value() == "48"
+    expect(second.row("hp").locator("input")).to_have_value("48")
     second.row("hp").locator(".vt-primary").click()
     second.shows("hp", "48")
     panel.shows("hp", "48")
@@ -122,7 +133,7 @@ def test_who_was_away_is_told_what_others_have_changed_meanwhile(panel: Panel) -
     panel.add("hp", "50")
     panel.add("gold", "7")
     chat = panel.tab.context_value("chatMetadata")["integrity"]
-    wait_for(lambda: panel.kept() == {"hp": 50, "gold": 7})
+    panel.keeps({"hp": 50, "gold": 7})
 
     with out_of_reach(panel.tab):
         panel.edit("gold", "8")
@@ -133,15 +144,12 @@ def test_who_was_away_is_told_what_others_have_changed_meanwhile(panel: Panel) -
             client.put(f"/chats/{chat}/data", json={"key": "hp", "value": 12})
 
     panel.status("online")
-    panel.element.locator(".vt-notice-conflict").wait_for()
+    tells(panel, "conflict", "“hp” was changed elsewhere and is 12 now. Here it was 11.")
     panel.shows("hp", "12")
-    assert notices(panel, "conflict") == [
-        "“hp” was changed elsewhere and is 12 now. Here it was 11."
-    ]
     panel.screenshot("conflict")
     panel.element.get_by_text("Use 11").click()
     panel.shows("hp", "11")
-    wait_for(lambda: panel.kept() == {"hp": 11, "gold": 8})
+    panel.keeps({"hp": 11, "gold": 8})
     assert (panel.history("hp")[-1]["actor"], panel.history("hp")[-1]["anchor"]) == ("user", None)
 
 
@@ -154,7 +162,8 @@ def test_values_that_cannot_be_read_are_not_said_to_be_none(panel: Panel) -> Non
         panel.status("away")
         panel.element.get_by_text("its values for this chat cannot be shown").wait_for()
         assert not panel.element.get_by_text("No values yet.").is_visible()
-        assert "Until then, swiping" in notices(panel, "away")[0]
+        away = panel.element.locator(".vt-notice-away")
+        expect(away.first).to_contain_text("Until then, swiping")
         panel.screenshot("away")
 
     panel.shows("hp", "50")
@@ -172,10 +181,11 @@ def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
     # At once, and before the player has done anything there.
     second.shows("hp", "45")
     stale = second.element.locator(".vt-notice-stale")
-    stale.wait_for()
-    assert notices(second, "stale") == [
-        "This chat continued in another tab. The values shown are those of the other tab."
-    ]
+    tells(
+        second,
+        "stale",
+        "This chat continued in another tab. The values shown are those of the other tab.",
+    )
     second.screenshot("stale")
     stale.get_by_text("Reload").click()
     stale.wait_for(state="detached")
@@ -187,7 +197,7 @@ def test_a_tab_that_has_fallen_behind_takes_nothing_back_and_is_told(
     stale.wait_for()
     second.tab.send("Hm.")
     second.tab.swipe_right()
-    assert panel.kept() == {"hp": 10, "gold": 7}
+    panel.keeps({"hp": 10, "gold": 7})
     panel.shows("hp", "10")
     assert notices(panel, "stale") == []
 

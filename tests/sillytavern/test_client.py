@@ -434,7 +434,7 @@ def test_text_in_messages(author: Author) -> None:
 
     assert tab.evaluate(insert)["inserted"] is True
     assert tab.evaluate(insert)["already"] is True
-    assert tab.message(2).locator(".custom-cat").inner_text() == "cat"
+    tab.message(2).locator(".custom-cat", has_text="cat").wait_for()
     # It comes back by itself after an edit, and if another extension wipes the message.
     tab.edit(2, "Wiped.")
     tab.message(2).locator(".custom-cat", has_text="cat").wait_for()

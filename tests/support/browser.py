@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect
 
 from tests.conftest import PATIENCE_SECONDS
 from tests.sillytavern.host import BOOT_SECONDS, REPOSITORY
@@ -22,6 +22,7 @@ from tests.sillytavern.host import BOOT_SECONDS, REPOSITORY
 SCREENSHOTS = REPOSITORY / ".cache/screenshots"
 
 PATIENCE = PATIENCE_SECONDS * 1000  # milliseconds, as playwright counts
+expect.set_options(timeout=PATIENCE)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -33,6 +34,20 @@ FLAGS = (
     "--disable-sync",
 )
 
+# SillyTavern saves a chat a tenth of a second after it decided to: it looks at the page again and
+# again with `waitUntilCondition`, and saves what it finds there then. `waits` are those moments.
+WAITS = """
+() => {
+    const [begin, end] = [window.setInterval, window.clearInterval];
+    window.waits = new Set();
+    window.setInterval = (action, pause, ...given) => {
+        const id = begin(action, pause, ...given);
+        if (pause === 100 && new Error().stack.includes('waitUntilCondition')) waits.add(id);
+        return id;
+    };
+    window.clearInterval = (id) => { waits.delete(id); end(id); };
+}
+"""
 # `rig` holds the events of the page so far, and says if the page is at rest.
 WATCH = """
 async () => {
@@ -43,15 +58,28 @@ async () => {
         try { return JSON.parse(JSON.stringify(value ?? null)); } catch { return null; }
     };
     const quiet = new Set([eventTypes.STREAM_TOKEN_RECEIVED]);
+    const opened = new Set([eventTypes.CHAT_CHANGED, eventTypes.CHAT_LOADED]);
     window.rig = {
         events: [],
         generations: 0,
+        // Fulfilled when SillyTavern has clicked into its input, a moment after a chat was opened.
+        ready: Promise.resolve(),
+        opened: 0,
         resting: () => {
             // A stream unlocks the page before its message is saved.
             const stream = SillyTavern.getContext().streamingProcessor;
             return !script.isGenerating() && !document.body.dataset.generating
                 && (!stream || stream.isStopped || stream.abortController.signal.aborted)
                 && !script.isChatSaving && script.swipeState === 'none';
+        },
+        settled: () => {
+            const { chatMetadata, getCurrentChatId } = SillyTavern.getContext();
+            // The extension writes into each file that is opened which file it is, and saves that;
+            // not if its server refuses it.
+            const known = !document.getElementById('vt_menu') || !getCurrentChatId()
+                || chatMetadata.valuetracker?.of?.name === getCurrentChatId()
+                || performance.now() - rig.opened > 5000;
+            return known && !waits.size && rig.resting();
         },
     };
     for (const type of new Set(Object.values(eventTypes))) {
@@ -60,6 +88,11 @@ async () => {
             rig.events.push([type, ...given.map(plain)]);
             // Not the start: the page looks at rest for a moment after it. Dry runs have no end.
             if (type === eventTypes.GENERATION_ENDED) rig.generations += 1;
+            // SillyTavern's own timer has 200 milliseconds.
+            if (opened.has(type)) {
+                rig.ready = new Promise((done) => setTimeout(done, 250));
+                rig.opened = performance.now();
+            }
         });
     }
 }
@@ -80,6 +113,16 @@ CHAT = """
     ({ name, is_user: Boolean(is_user), is_system: Boolean(is_system), mes,
        swipe_id: swipe_id ?? 0, swipes: swipes ?? [mes] }))
 """
+# At rest for several moments in a row.
+SETTLE = """
+async () => {
+    await rig.ready;
+    for (let calm = 0; calm < 4; calm++) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        if (!rig.settled()) calm = -1;
+    }
+}
+"""
 RESET = """
 async () => {
     const script = await import('/script.js');
@@ -92,23 +135,33 @@ async () => {
 """
 OPEN_CHARACTER = """
 async (name) => {
+    const script = await import('/script.js');
     await SillyTavern.getContext().getCharacters();
     const index = SillyTavern.getContext().characters.findIndex((one) => one.name === name);
+    // SillyTavern opens nothing while it saves.
+    while (script.isChatSaving) await new Promise((resolve) => setTimeout(resolve, 10));
     await SillyTavern.getContext().selectCharacterById(index);
 }
 """
 SAVED_AS_OPEN = """
 async (name) => {
-    const headers = SillyTavern.getContext().getRequestHeaders();
-    const answer = await fetch('/api/characters/all', { method: 'POST', headers, body: '{}' });
-    return (await answer.json()).some((one) => one.chat === name);
+    const { characters, characterId, getRequestHeaders } = SillyTavern.getContext();
+    const body = JSON.stringify({ avatar_url: characters[characterId].avatar });
+    for (;;) {
+        const given = { method: 'POST', headers: getRequestHeaders(), body };
+        const answer = await fetch('/api/characters/get', given);
+        if ((await answer.json()).chat === name) return;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+    }
 }
 """
 OPEN_GROUP = """
 async (name) => {
+    const script = await import('/script.js');
+    const { openGroupById } = await import('/scripts/group-chats.js');
     await SillyTavern.getContext().getCharacters();
     const group = SillyTavern.getContext().groups.find((one) => one.name === name);
-    const { openGroupById } = await import('/scripts/group-chats.js');
+    while (script.isChatSaving) await new Promise((resolve) => setTimeout(resolve, 10));
     await openGroupById(group.id);
 }
 """
@@ -127,8 +180,11 @@ class Tab:
         self.context = context
         self.url = url
         self.name = name
+        # How many tests had this page, if they share it.
+        self.lent = 0
         self.page: Page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
+        self.page.add_init_script(f"({WAITS})()")
         # The errors in the browser's console.
         self.errors: list[str] = []
         self._shots = itertools.count(1)
@@ -140,6 +196,8 @@ class Tab:
 
     def open(self) -> None:
         """Load the page, or load it again, and wait until all extensions run."""
+        if self.page.url.startswith(self.url):
+            self.settle()
         self.page.goto(self.url, timeout=BOOT_SECONDS * 1000)
         self.page.wait_for_function(
             "() => globalThis.SillyTavern?.getContext?.().eventSource", timeout=BOOT_SECONDS * 1000
@@ -149,7 +207,7 @@ class Tab:
 
     def reset(self) -> None:
         """Close the chat and forget what was shown: the next test begins as on a new page."""
-        self.rest()
+        self.settle()
         self.evaluate(RESET)
         self.rest()
         self.errors.clear()
@@ -199,8 +257,19 @@ class Tab:
     def rest(self) -> None:
         self.page.wait_for_function(RESTING)
 
+    def settle(self) -> None:
+        """
+        Wait until nothing is about to be saved either, and SillyTavern has clicked into its input.
+
+        SillyTavern saves what the page shows a moment after it decided to, also if another chat is
+        open by then; and that click closes a menu. A player is slower.
+        """
+        self.evaluate(SETTLE)
+
     def save(self) -> None:
         """Save the chat now; SillyTavern would wait for a second."""
+        # It skips a save if another one takes a second.
+        self.settle()
         self.evaluate("() => SillyTavern.getContext().saveChat()")
         self.rest()
 
@@ -222,6 +291,7 @@ class Tab:
 
     def open_character(self, name: str) -> None:
         """Open the character's last chat; create the first one if there is none."""
+        self.settle()
         self.evaluate(OPEN_CHARACTER, name)
         self.wait_until(
             """(name) => SillyTavern.getContext().getCurrentChatId()
@@ -232,6 +302,7 @@ class Tab:
         self.rest()
 
     def open_group(self, name: str) -> None:
+        self.settle()
         self.evaluate(OPEN_GROUP, name)
         self.wait_until(
             """(name) => SillyTavern.getContext().groups.some((one) => one.name === name
@@ -315,29 +386,34 @@ class Tab:
 
     def branch(self, index: int) -> str:
         """Create a branch up to a message; SillyTavern opens it. Return its id."""
+        self.settle()
         before = self.chat_id
         self.message(index).locator(".mes_create_branch").dispatch_event("click")
         return self._other_chat(before)
 
     def new_chat(self) -> str:
+        self.settle()
         before = self.chat_id
         self.slash("/newchat")
         return self._other_chat(before)
 
     def open_chat(self, chat_id: str) -> None:
         """Open another chat of the same character."""
+        self.settle()
         before = self.chat_id
         self.evaluate("(name) => SillyTavern.getContext().openCharacterChat(name)", chat_id)
         assert self._other_chat(before) == chat_id
         # SillyTavern's server says which chat was open when the character is opened next.
-        self.wait_until(SAVED_AS_OPEN, chat_id)
+        self.evaluate(SAVED_AS_OPEN, chat_id)
 
     def rename_chat(self, name: str) -> str:
+        self.settle()
         before = self.chat_id
         self.slash(f"/renamechat {name}")
         return self._other_chat(before)
 
     def close_chat(self) -> None:
+        self.settle()
         self._option("option_close_chat")
         self.wait_until("() => !SillyTavern.getContext().getCurrentChatId()")
 

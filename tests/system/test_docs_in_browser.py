@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.conftest import RunningServer, running_server
+from tests.conftest import RunningServer, running_server, wait_for_equal
 from tests.support.browser import PATIENCE, launch
 from valuetracker.settings import PREFIX
 
@@ -58,11 +58,12 @@ def test_the_search_shows_the_routes_that_have_all_words(page: Page) -> None:
 
     page.locator("#search").press_sequentially("post branches")
 
-    assert shown(page) == ["POST /chats/{chat}/branches"]
+    wait_for_equal(lambda: shown(page), ["POST /chats/{chat}/branches"])
     expect(page.locator("#found")).to_have_text("1 route")
     expect(page.locator("#ground-rules")).to_be_hidden()
     page.locator("#search").fill("")
-    assert len(shown(page)) == everything > 90
+    assert everything > 90
+    wait_for_equal(lambda: len(shown(page)), everything)
     expect(page.locator("#ground-rules")).to_be_visible()
 
 
