@@ -8,10 +8,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 
 .PHONY: run test check bench soak docs screenshots lock clean
 
+# The server runs without the inspector, so a machine without Node, or without a network, runs it, too.
 run: .cache/run
+	-@command -v npm >/dev/null && $(MAKE) --no-print-directory .cache/inspector/ready
 	$(BIN)/python -m valuetracker serve
 
-test: check .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
+test: check .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready \
+		.cache/inspector/ready
 	$(PYTEST) $(SIDE_BY_SIDE)
 
 # The tests start the program hundreds of times: let Python keep what it has compiled, also where
@@ -34,7 +37,8 @@ bench: .cache/dev .cache/wrk .cache/redis .cache/postgres \
 	$(BIN)/python -m bench $(ARGS)
 
 # The same tests with bigger numbers.
-soak: .cache/dev .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready
+soak: .cache/dev .cache/postgres .cache/compiler .cache/sillytavern/ready .cache/chromium .cache/typescript/ready \
+		.cache/inspector/ready
 	VALUETRACKER_SOAK=1 $(PYTEST) -s
 
 # Records the examples on a real server, then writes API.md.
@@ -58,7 +62,7 @@ LOCK_FLAGS := --upgrade --universal --python-version 3.11 --generate-hashes --no
 	--no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
 clean:
-	rm -rf .venv .cache
+	rm -rf .venv .cache inspector/node_modules valuetracker/inspector
 
 .cache/venv:
 	mkdir -p .cache
@@ -138,3 +142,14 @@ TYPESCRIPT := tests/sillytavern/types/package.json tests/sillytavern/types/packa
 .cache/chromium: .cache/venv
 	command -v chromium >/dev/null || { $(SUDO) $(APT) update && $(SUDO) $(APT) install chromium; }
 	touch $@
+
+# The inspector: its packages, and the page that is built of them into the Python package. None of
+# the packages needs its install script.
+INSPECTOR := inspector/package.json inspector/package-lock.json
+
+.cache/inspector/packages: $(INSPECTOR) | .cache/venv
+	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(INSPECTOR) -newer $@)" && exit; \
+		mkdir -p $(@D); cd inspector; npm ci --ignore-scripts --no-audit --no-fund; touch ../$@'
+
+.cache/inspector/ready: .cache/inspector/packages inspector/build.mjs $(wildcard inspector/src/*)
+	$(LOCKED) sh -ec 'node inspector/build.mjs; touch $@'

@@ -31,6 +31,7 @@ from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
 from valuetracker.http.gate import Gate
 from valuetracker.http.limits import SharedState
+from valuetracker.http.pages import Pages
 from valuetracker.http.rates import RateLimit
 from valuetracker.http.replies import Reply
 from valuetracker.http.router import Router
@@ -115,7 +116,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     )
     service.jobs.on_change = users.tell_of_job
     rates = RateLimit(settings.rate_per_second) if settings.rate_per_second else None
-    dispatcher = Dispatcher(gate, router, service, cache, rates)
+    dispatcher = Dispatcher(gate, router, service, cache, Pages(), rates)
     adapter = ASGIAdapter(dispatcher, capacity, tokens)
 
     @asynccontextmanager

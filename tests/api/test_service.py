@@ -191,14 +191,14 @@ def test_the_root_leads_to_a_page(shared_server: RunningServer, method: str, tar
         page = client.request(method, shared_server.url + target, follow_redirects=True)
 
     assert answer.status_code == 302
-    assert answer.headers["location"].startswith(PREFIX + "/")
+    assert answer.headers["location"] == "/inspector/"
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
 
 
 @pytest.mark.parametrize("header", [None, "not an id", "nobody"])
 @pytest.mark.parametrize(
-    "path", ["/probe", "/health", "/healthz", "/limits", "/docs", "/openapi.json"]
+    "path", ["/probe", "/health", "/healthz", "/caller", "/limits", "/docs", "/openapi.json"]
 )
 def test_these_routes_need_no_extension(
     shared_server: RunningServer, path: str, header: str | None

@@ -22,7 +22,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 PLACES = (
     "import valuetracker; from valuetracker.engine.migrations import migrations_directory;"
     "from valuetracker.bridge.install.bundle import bundle_directory;"
-    "print(valuetracker.__file__); print(migrations_directory()); print(bundle_directory())"
+    "from valuetracker.http.pages import FOLDER;"
+    "print(valuetracker.__file__); print(migrations_directory()); print(bundle_directory());"
+    "print(FOLDER)"
 )
 
 
@@ -88,6 +90,9 @@ def test_the_wheel_contains_the_package_with_all_it_needs_and_no_tests(wheel: Pa
     }
     assert sources <= set(names)
     assert modules <= set(names)
+    assert "valuetracker/inspector/index.html" in names, "`make .cache/inspector/ready`"
+    assert "valuetracker/inspector/index.html.gz" in names
+    assert not [name for name in names if "node_modules" in name]
     assert shipped <= set(names)
     assert "valuetracker/sillytavern/plugin/package.json" in shipped
     assert "valuetracker/sillytavern/extension/manifest.json" in shipped
@@ -95,7 +100,8 @@ def test_the_wheel_contains_the_package_with_all_it_needs_and_no_tests(wheel: Pa
 
 
 def test_the_files_of_the_package_come_from_the_wheel(installed: Path, empty_folder: Path) -> None:
-    package, migrations, bundle = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
+    places = run(str(installed), "-c", PLACES, cwd=empty_folder).splitlines()
+    package, migrations, bundle, inspector = places
     path = run(str(installed), "-c", "import sys; print(*sys.path, sep='\\n')", cwd=empty_folder)
 
     assert Path(package).is_relative_to(installed.parent.parent)
@@ -104,6 +110,9 @@ def test_the_files_of_the_package_come_from_the_wheel(installed: Path, empty_fol
     assert Path(migrations) == Path(package).parent / "migrations"
     assert list(Path(migrations).rglob("*.sql"))
     assert Path(bundle) == Path(package).parent / "sillytavern"
+    assert Path(inspector) == Path(package).parent / "inspector"
+    for built in (CHECKOUT / "valuetracker/inspector").iterdir():
+        assert (Path(inspector) / built.name).read_bytes() == built.read_bytes()
 
 
 def test_the_installed_program_installs_into_sillytavern(
@@ -145,6 +154,7 @@ def test_the_installed_program_serves(installed: Path, empty_folder: Path) -> No
             client.post("/instances/i/data", json={"key": "k", "value": "v"})
             assert client.get("/instances/i/data").json() == {"k": "v"}
             assert client.get("/openapi.json").status_code == 200
+            assert "main-" in client.get("/inspector/").text
         process.terminate()
         assert process.wait(60) == 0
         assert process.stdout.read() == ""
@@ -172,8 +182,10 @@ def test_the_command_is_among_the_entry_points(wheel: Path) -> None:
 
 
 def test_a_checkout_uses_its_own_files(empty_folder: Path) -> None:
-    package, migrations, bundle = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
+    places = run(sys.executable, "-c", PLACES, cwd=empty_folder).splitlines()
+    package, migrations, bundle, inspector = places
 
     assert Path(package) == CHECKOUT / "valuetracker" / "__init__.py"
     assert Path(migrations) == CHECKOUT / "migrations"
     assert Path(bundle) == CHECKOUT / "sillytavern"
+    assert Path(inspector) == CHECKOUT / "valuetracker" / "inspector"

@@ -13,7 +13,7 @@ from valuetracker.http.call import Call, Document
 from valuetracker.http.endpoint import Endpoint, Field
 from valuetracker.http.kinds import EXTENSIONS_PER_FEED, LARGEST_PAGE, TEXT
 from valuetracker.http.limits import HEADER_BYTES, HEADER_COUNT
-from valuetracker.records import Health, Limits, PluginHealth, Pong
+from valuetracker.records import CallerInfo, Health, Limits, PluginHealth, Pong
 from valuetracker.store.batch import RESULT_BYTES
 from valuetracker.store.history import PAGE_BYTES
 from valuetracker.store.log.json_patch import COPIED_BYTES, PATCH_OPERATIONS
@@ -43,6 +43,32 @@ async def healthz(call: Call) -> Health:
         "large": growth.count_large(user),
         "full": growth.count_full(user),
         "backup": {**service.backups.health(), "overdue": service.nightly.is_overdue()},
+    }
+
+
+async def get_caller(call: Call) -> CallerInfo:
+    """
+    Read who asks, and what they may do.
+
+    `bridge` is true for a page of SillyTavern. `tokenNeeded` is true if tokens are in use and the
+    request has none. `extensions` lists those that the caller may write: those of the token, or
+    those of the user; an admin may write all of them.
+    """
+    caller = call.caller
+    token = caller.token
+    if token is not None and not token.admin:
+        extensions = list(token.extensions)
+    elif caller.needs_token and token is None:
+        extensions = []
+    else:
+        extensions = [each.id for each in call.extensions.registry.list_registered()]
+    return {
+        "user": caller.user,
+        "admin": caller.admin,
+        "bridge": caller.is_bridge,
+        "tokenNeeded": caller.needs_token and token is None,
+        "readOthers": token is None or token.admin or token.read_others,
+        "extensions": extensions,
     }
 
 
@@ -121,6 +147,7 @@ ENDPOINTS = [
     ),
     Endpoint(("GET",), "/health", health, returns=PluginHealth, **PUBLIC),
     Endpoint(("GET",), "/healthz", healthz, returns=Health, at_root=True, **PUBLIC),
+    Endpoint(("GET",), "/caller", get_caller, returns=CallerInfo, **PUBLIC),
     Endpoint(("GET",), "/limits", limits, returns=Limits, **PUBLIC),
     Endpoint(("GET",), "/openapi.json", openapi, returns=Document, **PUBLIC),
     Endpoint(("GET",), "/docs", docs, returns=Document, **PUBLIC),

@@ -228,7 +228,10 @@ async def send_start(send: Send, reply: Reply, start: Start) -> None:
         headers.append((HEADER, start.id))
     if start.root:
         # A redirect leads to a path of this application, wherever it is mounted.
-        headers = [(n, start.root + value if n == b"location" else value) for n, value in headers]
+        headers = [
+            (name, start.root + value if name == b"location" and value.startswith(b"/") else value)
+            for name, value in headers
+        ]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
 
 

@@ -37,6 +37,7 @@ from valuetracker.http.cors import is_preflight, preflight_reply, readable_by
 from valuetracker.http.deflate import Deflated, Packer, accepts_deflate
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.http.gate import Caller, Gate
+from valuetracker.http.pages import Pages
 from valuetracker.http.pieces import GuardedPieces, download_reply
 from valuetracker.http.rates import RateLimit
 from valuetracker.http.replies import (
@@ -68,7 +69,6 @@ from valuetracker.large_json import MOST_BYTES, LargeDocument
 from valuetracker.names import DEFAULT_USER
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.extension import Read
-from valuetracker.settings import PREFIX
 from valuetracker.spool import Spool
 from valuetracker.store.tx.jobs import Written
 from valuetracker.values import LARGE_BODY_BYTES
@@ -80,8 +80,6 @@ REPLY_BYTES = 64 * 1024 * 1024
 COLLECTED_BYTES = 1024 * 1024
 
 DEFLATED: Headers = [(b"content-encoding", b"deflate")]
-# The target of `/`, the only redirect.
-HOME = f"{PREFIX}/docs".encode()
 
 
 @dataclass
@@ -92,6 +90,7 @@ class Dispatcher:
     router: Router
     service: Service
     cache: AnswerCache[Reply]
+    pages: Pages
     rates: RateLimit | None = None
 
     def __post_init__(self) -> None:
@@ -145,9 +144,9 @@ class Dispatcher:
             return self._finish_unrouted(request, reply, started, None)
         path, _, query = request.target.partition(b"?")
         try:
-            if path == b"/" and request.method in ("GET", "HEAD"):
-                reply = json_reply(302, b"", [(b"location", HOME)])
-                return self._finish_unrouted(request, reply, started, None)
+            file = self.pages.find(request.method, path, headers)
+            if file is not None:
+                return self._send_file(request, file, started, caller.origin)
             match = self.router.find(request.method, path)
         except ValueTrackerError as error:
             return self._finish_unrouted(request, error_reply(error), started, caller.origin)
@@ -197,6 +196,19 @@ class Dispatcher:
         if logger.isEnabledFor(logging.DEBUG):
             log_request(request, reply, started)
         return reply
+
+    def _send_file(
+        self, request: Request, reply: Reply, started: float, origin: bytes | None
+    ) -> Reply | Awaitable[Reply]:
+        """Return a file; a large one waits until there is memory to send it."""
+
+        async def send_later() -> Reply:
+            held = await self._replies.take(len(reply.body))
+            return self._finish_unrouted(request, reply.with_share(held), started, origin)
+
+        if len(reply.body) <= LARGE_REPLY_BYTES or request.method == "HEAD":
+            return self._finish_unrouted(request, reply, started, origin)
+        return send_later()
 
     async def _answer(
         self,

@@ -36,6 +36,17 @@ class Health(TypedDict):
     backup: ServerBackupHealth
 
 
+class CallerInfo(TypedDict):
+    """Who asks, and what they may do."""
+
+    user: str
+    admin: bool
+    bridge: bool
+    tokenNeeded: bool
+    readOthers: bool
+    extensions: list[str]
+
+
 class PluginHealth(TypedDict):
     """Confirmation that the plugin is running."""
 

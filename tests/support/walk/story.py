@@ -27,6 +27,7 @@ SERVER = [
     Step("POST", "/ping", {}, status=400),
     Step("GET", "/health", title="The plugin is well."),
     Step("GET", "/healthz", title="The server is well."),
+    Step("GET", "/caller", title="Who am I, and what may I do?"),
     Step("GET", "/limits", title="How much a request may hold."),
     Step("GET", "/openapi.json", title="The description of all routes, for programs."),
     Step("GET", "/docs", title="The description of all routes, for people."),

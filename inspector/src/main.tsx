@@ -1,0 +1,10 @@
+import { render } from 'preact';
+import { listen } from './address.ts';
+import { App } from './app.tsx';
+import { begin, setTheme, theme } from './session.ts';
+
+setTheme(theme.value);
+listen();
+void begin();
+const root = document.getElementById('app');
+if (root) render(<App />, root);

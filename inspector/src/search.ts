@@ -1,0 +1,111 @@
+/** The search over names and values of one extension. */
+
+import { signal } from '@preact/signals';
+import { read, request } from './api.ts';
+import { type Json, Obj, preview, print } from './json.ts';
+import { onChange } from './live.ts';
+import type { Character, Chat, Instance } from './records.ts';
+import { errorText } from './resource.ts';
+import type { Node } from './tree.ts';
+
+const HINT = 60;
+const WAIT_MS = 150;
+
+interface Entry {
+  node: Node;
+  /** What is searched, in lower case. */
+  text: string;
+}
+
+export const found = signal<Node[]>([]);
+/** What is being done, in words; empty when the search has ended. */
+export const searching = signal('');
+
+let entries: Entry[] = [];
+let entriesOf = '';
+// What was found may be out of date after any change.
+onChange(() => {
+  entriesOf = '';
+});
+
+/** Search an extension for texts that have all words; return what ends the search. */
+export function search(extension: string, query: string): () => void {
+  let over = false;
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length || !extension) {
+    found.value = [];
+    searching.value = '';
+    return () => undefined;
+  }
+  searching.value = 'Searching…';
+  const timer = setTimeout(async () => {
+    try {
+      if (entriesOf !== extension) {
+        entries = await readEntries(extension);
+        entriesOf = extension;
+      }
+      if (over) return;
+      found.value = matching(entries, words);
+      searching.value = '';
+    } catch (error) {
+      if (!over) searching.value = errorText(error);
+    }
+  }, WAIT_MS);
+  return () => {
+    over = true;
+    clearTimeout(timer);
+  };
+}
+
+export function matching(all: Entry[], words: string[]): Node[] {
+  return all.filter((each) => words.every((word) => each.text.includes(word))).map((each) => each.node);
+}
+
+async function readEntries(extension: string): Promise<Entry[]> {
+  const [characters, instances, chats, values] = await Promise.all([
+    read<Character[]>('characters', extension),
+    read<Instance[]>('instances', extension),
+    read<Chat[]>('chats', extension),
+    request('GET', 'export?format=json', { extension }),
+  ]);
+  const made: Entry[] = [];
+  const add = (kind: Node['kind'], id: string, key: string | null, label: string, hint: string, text: string): void => {
+    const holder = kind === 'key' ? '' : kind;
+    made.push({
+      node: {
+        id: `${kind}/${id}/${key ?? ''}/${made.length}`,
+        kind,
+        label,
+        hint,
+        view: { extension, kind: holder, id, key },
+        opens: false,
+      },
+      text: text.toLowerCase(),
+    });
+  };
+  for (const each of chats) add('chat', each.chatId, null, each.chatId, 'chat', each.chatId);
+  for (const each of characters)
+    add('character', each.id, null, each.name || each.id, 'character', `${each.name ?? ''} ${each.id}`);
+  for (const each of instances) {
+    add('instance', each.id, null, each.name || each.id, `of ${each.characterId}`, `${each.name ?? ''} ${each.id}`);
+  }
+  for (const row of values.json as Json[]) {
+    if (!(row instanceof Obj)) continue;
+    const space = row.get('space');
+    if (space !== 'instance' && space !== 'chat') continue;
+    const id = String(row.get(space === 'instance' ? 'instanceId' : 'chatId'));
+    const key = String(row.get('key'));
+    const value = row.get('value') ?? null;
+    add(
+      'key',
+      id,
+      key,
+      key,
+      `${preview(value, HINT)} · ${id}`,
+      `${key} ${typeof value === 'string' ? value : print(value)}`,
+    );
+    const last = made[made.length - 1] as Entry;
+    last.node.view = { extension, kind: space, id, key };
+  }
+  return made;
+}
