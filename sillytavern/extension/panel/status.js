@@ -13,6 +13,8 @@ import { valueShown } from './valueshown.js';
 const NEWS_MS = 6000;
 /** Notices that are not about one chat. */
 const LASTING = new Set(['moved', 'versions', 'ailing']);
+/** Notices that come before all others. */
+const FIRST = new Set(['away', 'refused', 'stale']);
 /** How often the reason is asked for while the server is away. */
 const LOOK_MS = 5000;
 /** How often a server that answers is asked if it is well. */
@@ -182,7 +184,8 @@ export class Notices {
             ...content.map((part) => (typeof part === 'string' ? make('span', {}, part) : part)),
             closable ? textButton(say('close'), () => this.drop(kind)) : null);
         this.#shown.set(kind, notice);
-        this.element.append(notice);
+        if (FIRST.has(kind)) this.element.prepend(notice);
+        else this.element.append(notice);
         if (passing) setTimeout(() => notice === this.#shown.get(kind) && this.drop(kind), NEWS_MS);
     }
 
