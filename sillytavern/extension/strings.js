@@ -127,6 +127,7 @@ export const ENGLISH = {
     byMessage: 'another message',
     byExtension: 'by an extension',
     byRestore: 'restored',
+    byBranch: 'start of this chat',
     undone: 'undone',
     superseded: 'came late: a later message decides',
 

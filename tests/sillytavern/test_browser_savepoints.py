@@ -164,6 +164,8 @@ def test_the_switch_keeps_the_lorebook_out(shared_panel: Panel) -> None:
     begin(panel, "Alone")
     told(panel, "This chat began with “Alone”").wait_for()
     wait_for_equal(lambda: tab.evaluate(BOUND), name)
+    panel.row("hp").locator(".vt-key").click()
+    panel.row("hp").get_by_text("start of this chat").wait_for()
     panel.settings()
     tab.page.locator(".vt-set-lorebook").check()
     panel.settings()

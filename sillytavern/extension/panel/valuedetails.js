@@ -112,6 +112,7 @@ export class ValueDetails {
         if (!live) return say('undone');
         if (superseded) return say('superseded');
         if (op === 'restore') return say('byRestore');
+        if (op === 'branch') return say('byBranch');
         if (actor === 'user') return say('byYou');
         if (!anchor) return say('byExtension');
         const index = this.shown.tracker.chat?.messageIndex(anchor.messageId) ?? -1;
