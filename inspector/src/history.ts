@@ -32,8 +32,8 @@ export interface Place {
 export function byPlace(items: HistoryItem[]): { places: Place[]; elsewhere: HistoryItem[] } {
   const places = new Map<string, Place>();
   const elsewhere: HistoryItem[] = [];
-  const oldestFirst = [...items].sort((one, other) => one.revision - other.revision);
-  for (const item of oldestFirst) {
+  // The newest come first, also among the changes of one revision.
+  for (const item of [...items].reverse()) {
     if (!item.anchor) {
       // A derived change is what came of a swipe; what a person did is told.
       if (item.op !== 'reconcile' && item.op !== 'branch') elsewhere.push(item);

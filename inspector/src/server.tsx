@@ -1,6 +1,7 @@
 /** The page about the server: its health, backups and SillyTavern. */
 
 import { useState } from 'preact/hooks';
+import { Metrics, Settings, Tokens } from './admin.tsx';
 import { read, request, seg } from './api.ts';
 import { JobView } from './jobs.tsx';
 import type { Backup } from './records.ts';
@@ -74,9 +75,12 @@ export function ServerPage() {
             </div>
           </dl>
         )}
+        {isAdmin.value && <Metrics />}
         {isAdmin.value && <Backups />}
         <SillyTavern />
         <Syncs />
+        {isAdmin.value && <Tokens />}
+        {isAdmin.value && <Settings />}
       </div>
     </>
   );

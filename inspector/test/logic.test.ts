@@ -7,6 +7,7 @@ import { byPlace, byRevision, lineOf } from '../src/history.ts';
 import { asMacro } from '../src/holder.ts';
 import { Num, preview } from '../src/json.ts';
 import { EventParser } from '../src/live.ts';
+import { coursesOf, sampleOf } from '../src/metrics.ts';
 import { matches, routesOf, targetOf } from '../src/openapi.ts';
 import type { HistoryItem } from '../src/records.ts';
 import { flatten, move, type Node, rowOf } from '../src/tree.ts';
@@ -123,6 +124,7 @@ test('changes stand at their messages, in the order of the story', () => {
   const at = (messageId: string, swipe = '0') => ({ anchor: { messageId, swipe } });
   const { places, elsewhere } = byPlace([
     item(5, { op: 'reconcile' }),
+    item(4, at('m3')),
     item(4, at('m2')),
     item(3, { ...at('m1', '1'), live: false }),
     item(2),
@@ -134,6 +136,7 @@ test('changes stand at their messages, in the order of the story', () => {
       ['m1', '0', true],
       ['m1', '1', false],
       ['m2', '0', true],
+      ['m3', '0', true],
     ],
   );
   assert.deepEqual(
@@ -216,4 +219,16 @@ test('times are said in words', () => {
   assert.equal(timeText('2026-01-10T11:20:00Z', now), '40 min ago');
   assert.equal(timeText('2026-01-09T11:20:00Z', now), 'yesterday');
   assert.match(timeText('2025-01-09T11:20:00Z', now), /2025/);
+});
+
+test('metrics become courses per second, over a restart, too', () => {
+  const text = (requests: number, memory = '') =>
+    `# HELP x\nvaluetracker_requests_total{method="GET",route="/a{b}",status="2xx"} ${requests}.0\nvaluetracker_requests_total{method="GET",route="",status="4xx"} 1.0\nvaluetracker_request_seconds_sum{route="/a"} ${requests / 100}\nvaluetracker_request_seconds_count{route="/a"} ${requests}.0\nvaluetracker_commit_seconds_count 3.0\n${memory}`;
+  const first = sampleOf(text(9, 'process_resident_memory_bytes 1.048576e+06\n'), 1000);
+  assert.deepEqual(first, { at: 1000, requests: 10, seconds: 0.09, measured: 9, commits: 3, memory: 1048576 });
+  const found = coursesOf([first, sampleOf(text(19), 3000), sampleOf(text(0), 4000), sampleOf(text(5), 5000)]);
+  assert.deepEqual(found.requests, [5, 5]);
+  assert.deepEqual(found.commits, [0, 0]);
+  assert.deepEqual(found.memory, [null, null]);
+  assert.ok(Math.abs((found.latency[0] ?? 0) - 10) < 1e-6);
 });
