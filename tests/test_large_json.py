@@ -18,7 +18,8 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.integers import LARGEST_INTEGER, SMALLEST_INTEGER
-from valuetracker.large_json import LargeDocument
+from valuetracker.large_json import PIECE_BYTES, LargeDocument
+from valuetracker.values import load_text
 
 TEXT = st.text(st.sampled_from('ab,:[]{}"\\é\n 1'), max_size=5)
 DOCUMENT: st.SearchStrategy[Any] = st.recursive(
@@ -121,3 +122,19 @@ def test_parts_are_counted_outside_of_strings_only() -> None:
 
     with pytest.raises(BodyTooLarge):
         LargeDocument(b'{"value":[%b0]}' % (b'{"":0},' * 2_000_000))
+
+
+@given(DOCUMENT, st.integers(1, 30))
+def test_a_large_text_that_was_stored_is_parsed_in_pieces(document: Any, size: int) -> None:
+    text = orjson.dumps([document, "a text", document]).decode()
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (large_json, values):
+            patch.setattr(module, "PIECE_BYTES", size)
+        assert orjson.dumps(load_text(text)).decode() == text
+
+
+@pytest.mark.parametrize("text", ["[" + "1," * PIECE_BYTES, "[" * 10 + " " * PIECE_BYTES, "1,2"])
+def test_a_stored_text_that_is_no_json_is_an_error_of_the_parser(text: str) -> None:
+    with pytest.raises(orjson.JSONDecodeError):
+        load_text(text)

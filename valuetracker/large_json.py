@@ -66,8 +66,9 @@ class Piece(NamedTuple):
 class LargeDocument:
     """A large document: where to cut it, and about how many bytes it takes once it is parsed."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, limit: float = MOST_BYTES) -> None:
         self._body = body
+        self._limit = limit
         self._open: list[Open] = []
         self._pieces: list[Piece] = []
         self.size = COPIES * len(body)
@@ -122,7 +123,7 @@ class LargeDocument:
         self._pieces.append(Piece(start, len(body), before, kept, ()))
 
     def _check_size(self) -> None:
-        if self.size > MOST_BYTES:
+        if self.size > self._limit:
             raise BodyTooLarge(
                 "The body has too many parts: it would take more than "
                 f"{MOST_BYTES // 2**20} MiB of memory."

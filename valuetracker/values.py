@@ -3,17 +3,25 @@ Values: any JSON, stored as canonical JSON text.
 
 `parse` turns a body into Python objects and refuses values that could not be returned
 exactly as they were sent. `canonical` turns one value into the text that is stored and
-later inserted into answers without being parsed again.
+later inserted into answers without being parsed again. `load_text` turns such a text into Python
+objects, for an operator that changes it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import orjson
 
-from valuetracker.errors import InvalidBody, NumberOutOfRange, TooDeep, ValueTooLarge
+from valuetracker.errors import (
+    InvalidBody,
+    NumberOutOfRange,
+    TooDeep,
+    ValueTooLarge,
+    ValueTrackerError,
+)
 from valuetracker.integers import LARGEST_INTEGER, SMALLEST_INTEGER, may_be_beyond
 from valuetracker.large_json import PIECE_BYTES, LargeDocument
 
@@ -53,6 +61,23 @@ def load(text: bytes) -> Any:
         if "depth limit" in error.msg:
             raise TooDeep() from None
         raise InvalidBody(f"The body is not valid JSON: {error.msg}.") from None
+
+
+def load_text(text: str | bytes) -> Any:
+    """
+    Return the JSON of a text that was checked when it was stored.
+
+    A large one is parsed in pieces: the parser would keep every other request waiting for as long
+    as it takes, in whichever thread it runs.
+    """
+    if len(text) <= PIECE_BYTES:
+        return orjson.loads(text)
+    body = text.encode() if isinstance(text, str) else text
+    try:
+        return LargeDocument(body, math.inf).parse(orjson.loads)
+    except ValueTrackerError:
+        # It is no JSON. The parser says what is wrong.
+        return orjson.loads(text)
 
 
 def _check_integers(body: bytes) -> None:

@@ -25,6 +25,7 @@ from tests.support.answers import (
     values_of,
 )
 from tests.support.databases import log_of
+from valuetracker.large_json import PIECE_BYTES
 from valuetracker.store.rows.entries import LARGEST_SHOWN
 from valuetracker.store.tx.leaving_out import LARGE_CHARACTERS, LONGEST_WITHOUT_WHOLE
 
@@ -281,6 +282,29 @@ def test_a_large_value_follows_the_story(client: httpx.Client) -> None:
         begun,
         ["hidden", "m1", "m2", "m3", "now"],
     )
+
+
+def test_a_value_that_is_parsed_in_pieces_is_changed_exactly(client: httpx.Client) -> None:
+    done(client.post("/instances", json={"id": "sword", "characterId": "arthur", "chatId": "tale"}))
+    rows = [{"n": number, "deep": [[number], {}], 'é"]': "x,{" * 5} for number in range(8_000)]
+    value: dict[str, Any] = {"rows": rows, "": -(2**63), "last": 2**64 - 1}
+    assert len(json.dumps(value)) > PIECE_BYTES
+    revision = set_value(client, "large", value)
+    patch = [{"op": "add", "path": "/rows/7999/deep/-", "value": "here"}]
+    operations = [operation("merge", "large", {"last": None}), operation("patch", "large", patch)]
+    done(client.post("/batch", json={"operations": operations}, headers={"x-message-id": "m1"}))
+    done(client.patch(VALUES, json={"large": {"": 1}}))
+
+    def changed(**fields: Any) -> dict[str, Any]:
+        left = {name: each for name, each in value.items() if name != "last"}
+        row = rows[-1] | {"deep": [*rows[-1]["deep"], "here"]}
+        return {**left, "rows": [*rows[:-1], row], **fields}
+
+    assert json.loads(values_of(client)) == {"large": changed(**{"": 1})}
+    assert json.loads(values_of(client, at=revision + 1)) == {"large": changed()}
+    # It is made again of its changes.
+    done(client.post("/chats/tale/reconcile", json={"anchors": []}))
+    assert json.loads(values_of(client)) == {"large": value | {"": 1}}
 
 
 # Remembered answers

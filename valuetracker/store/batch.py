@@ -32,7 +32,7 @@ from valuetracker.store.tx.ledger import Ledger
 from valuetracker.store.tx.places import register_place
 from valuetracker.store.tx.write_place import WritePlace, find_place
 from valuetracker.store.tx.write_target import check_chat_if_match, find_writable_chat
-from valuetracker.values import canonical
+from valuetracker.values import canonical, load_text
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -240,8 +240,8 @@ class _Batch:
         anchor = operation.anchor or self._tx.context.anchor
         if op == "set":
             return ChangeValue(holder, key, operand, anchor=anchor), operand, None
-        before: Any = ABSENT if met is None else orjson.loads(met)
-        value = orjson.loads(operand)
+        before: Any = ABSENT if met is None else load_text(met)
+        value = load_text(operand)
         after = canonical(apply_operator(op, before, value))
         # A patch may copy, and a late change meets another value than the present one.
         self._bytes += len(after)
@@ -342,20 +342,20 @@ def _logged_operand(op: str, operand: str) -> str | None:
     """Return an operand as the log keeps it; None for a patch that only tests."""
     if op != "patch":
         return operand
-    operations = without_tests(orjson.loads(operand))
+    operations = without_tests(load_text(operand))
     return orjson.dumps(operations).decode() if operations else None
 
 
 async def _check_tests(place: WritePlace, row: DataRow | None, operand: str) -> None:
     """Refuse a patch at a hidden place if a `test` of it fails."""
-    patch = orjson.loads(operand)
+    patch = load_text(operand)
     tests = [index for index, operation in enumerate(patch) if operation["op"] == "test"]
     if not tests:
         return
     met = await place.value(row)
     if met is None:
         raise PatchTestFailed(index=tests[0])
-    check_tests(orjson.loads(met), patch)
+    check_tests(load_text(met), patch)
 
 
 # The operators of a batch, and the field each takes its operand from.

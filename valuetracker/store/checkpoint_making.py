@@ -32,7 +32,7 @@ from valuetracker.store.story.point import point_of
 from valuetracker.store.tx.changes import UpdateQuietly
 from valuetracker.store.tx.jobs import Notice
 from valuetracker.store.tx.ledger import Ledger
-from valuetracker.values import VALUE_BYTES
+from valuetracker.values import VALUE_BYTES, load_text
 
 
 async def make_waiting_checkpoints(tx: Ledger, chat: ChatRow) -> None:
@@ -160,7 +160,7 @@ async def _capture(
             of = "" if instance_id is None else f" of instance {instance_id}"
             warnings.append(f"There is no key {key}{of} to capture.")
             continue
-        value = orjson.loads(text) if each["fields"] else None
+        value = load_text(text) if each["fields"] else None
         fields: dict[str, Any] = {}
         for name in each["fields"]:
             if isinstance(value, dict) and name in value:

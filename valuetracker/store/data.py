@@ -40,7 +40,7 @@ from valuetracker.store.tx.write_target import (
     find_writable_holder,
     get_or_create_holder,
 )
-from valuetracker.values import canonical
+from valuetracker.values import canonical, load_text
 
 # Reading
 
@@ -247,7 +247,7 @@ async def merge_patch_values(tx: Ledger, address: Address, patch: dict[str, Any]
         # Also the check that it is not too deep, before anything recurses through it.
         operand = canonical(value)
         met = await place.value(row)
-        current = orjson.loads(met) if met is not None else {}
+        current = load_text(met) if met is not None else {}
         after = canonical(merge(current, value))
         if isinstance(value, dict) and isinstance(current, dict):
             anchor = tx.context.anchor
@@ -273,7 +273,7 @@ async def json_patch_values(tx: Ledger, address: Address, patch: list[Any]) -> P
     place = await enter_place(tx, holder, tx.context.anchor)
     rows = await _patched_rows(tx, holder, patch)
     met = {key: await place.value(row) for key, row in rows.items()}
-    before = {key: orjson.loads(text) for key, text in met.items() if text is not None}
+    before = {key: load_text(text) for key, text in met.items() if text is not None}
     document, named = patch_values(before, patch, place.hidden)
     changes: list[Change] = []
     for key, operations in named.items():

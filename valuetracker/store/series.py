@@ -28,7 +28,7 @@ from valuetracker.store.tx.write_target import (
     find_writable_holder,
     get_or_create_holder,
 )
-from valuetracker.values import canonical
+from valuetracker.values import canonical, load_text
 
 
 def _space(chat_id: str) -> Address:
@@ -81,7 +81,7 @@ async def add_version(
         **{key: orjson.Fragment(value) for key, value in meta.items()},
     }
     # Also the check that the whole version is not too large.
-    text = canonical(orjson.loads(orjson.dumps(record)))
+    text = canonical(load_text(orjson.dumps(record)))
     await tx.apply(
         [
             _set(tx, holder, name, str(version), text),

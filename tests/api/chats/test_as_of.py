@@ -299,3 +299,16 @@ def test_a_keyframe_may_fall_into_the_middle_of_a_reconcile(
     assert [(data["a"], data["b"]) for data in now] == [(0, 0), (0, 0)]
     assert [each.data(revision) for each in both] == now
     assert [each.data(revision - 1)["a"] for each in both] == [5, 5]
+
+
+def test_of_a_restore_only_changes_before_the_next_message_count(values: Values) -> None:
+    values.set("xp", 1, "m1")
+    revision = values.increment("xp", 5, "m2")
+    values.set("xp", 0)
+    assert values.restore(revision)[0] == 200
+    assert as_of(values, "m1", "m2") == [{"xp": 1}, {"xp": 6}]
+
+    values.chat.reconcile("m2", "m1")
+
+    assert as_of(values, "m2", "m1") == [{"xp": 5}, {"xp": 1}]
+    assert values.data() == {"xp": 1}

@@ -24,7 +24,7 @@ from valuetracker.store.rows.entries import (
     LoggedChange,
 )
 from valuetracker.store.rows.numbers import last_of
-from valuetracker.values import canonical
+from valuetracker.values import canonical, load_text
 
 # Changes of a value whose operand is not that of an operator.
 WITHOUT_OPERATOR = {"set", "remove", "restore", "adopt", *DERIVED, *KEPT}
@@ -126,9 +126,9 @@ class SubjectReplay:
         """Check that the operator is known, and that it can do something with the operand."""
         add, key = self._findings.add, repr(change.key)[:100]
         try:
-            operand = orjson.loads(change.operand) if change.operand is not None else None
+            operand = load_text(change.operand) if change.operand is not None else None
             if change.op in OPERATORS and not change.is_left_out:
-                value = ABSENT if before is None else orjson.loads(before)
+                value = ABSENT if before is None else load_text(before)
                 apply_operator(change.op, value, operand)
             elif change.op == "restore":
                 for number, index, always in operand or ():
@@ -150,8 +150,8 @@ class SubjectReplay:
         """Return a value that the log leaves out, made of the one before."""
         key = repr(change.key)[:100]
         try:
-            before: Any = orjson.loads(state.after or "")
-            operand = orjson.loads(change.operand or "")
+            before: Any = load_text(state.after or "")
+            operand = load_text(change.operand or "")
             value = canonical(apply_operator(change.op, before, operand))
         except (ValueTrackerError, TypeError, ValueError, KeyError):
             self._findings.add(f"The value of {key}, which is left out, cannot be made.")

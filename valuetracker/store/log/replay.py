@@ -36,7 +36,7 @@ from valuetracker.store.rows.entries import (
     Walk,
 )
 from valuetracker.store.rows.reader import RowReader
-from valuetracker.values import canonical
+from valuetracker.values import canonical, load_text
 
 Counts = Callable[[Source], bool]
 
@@ -250,9 +250,9 @@ def _apply(change: LoggedChange, value: str | None) -> str | None:
         return change.operand if change.operand is not None else change.after
     if change.op in BASES:
         return change.after
-    before: Any = ABSENT if value is None else orjson.loads(value)
+    before: Any = ABSENT if value is None else load_text(value)
     assert change.operand is not None
-    return canonical(apply_operator(change.op, before, orjson.loads(change.operand)))
+    return canonical(apply_operator(change.op, before, load_text(change.operand)))
 
 
 # Values that the log leaves out
@@ -286,9 +286,9 @@ async def _change_before(tx: RowReader, entry: EntryRow, index: int) -> tuple[En
 def _apply_all(whole: LoggedChange, steps: list[LoggedChange]) -> str:
     """Return the value after changes of a value that is held whole."""
     # Parsed and written once, however many changes there are.
-    value: Any = orjson.loads(whole.after or "null")
+    value: Any = load_text(whole.after or "null")
     for step in steps:
-        value = apply_operator(step.op, value, orjson.loads(step.operand or "null"))
+        value = apply_operator(step.op, value, load_text(step.operand or "null"))
     text = orjson.dumps(value).decode()
     if len(text) != steps[-1].size:
         raise DatabaseDamaged()

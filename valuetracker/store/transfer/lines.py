@@ -17,6 +17,7 @@ import orjson
 
 from valuetracker import __version__
 from valuetracker.errors import ImportInvalid, ImportTooNew
+from valuetracker.values import load_text
 
 FORMAT = 1
 FIRST, LAST = "valuetracker", "end"
@@ -192,7 +193,7 @@ class Lines:
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        record = orjson.loads(line)
+        record = load_text(line)
     except orjson.JSONDecodeError:
         raise ImportInvalid("A line of the file is not valid JSON.") from None
     if not isinstance(record, dict) or not isinstance(record.get("type"), str):
