@@ -286,7 +286,9 @@ def test_a_large_value_follows_the_story(client: httpx.Client) -> None:
 
 def test_a_value_that_is_parsed_in_pieces_is_changed_exactly(client: httpx.Client) -> None:
     done(client.post("/instances", json={"id": "sword", "characterId": "arthur", "chatId": "tale"}))
-    rows = [{"n": number, "deep": [[number], {}], 'é"]': "x,{" * 5} for number in range(8_000)]
+    rows: list[dict[str, Any]] = [
+        {"n": number, "deep": [[number], {}], 'é"]': "x,{" * 5} for number in range(8_000)
+    ]
     value: dict[str, Any] = {"rows": rows, "": -(2**63), "last": 2**64 - 1}
     assert len(json.dumps(value)) > PIECE_BYTES
     revision = set_value(client, "large", value)
