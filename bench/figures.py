@@ -9,14 +9,18 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
+from urllib.request import Request, urlopen
 
-from bench.children import Cores, running
+import orjson
+
+from bench.children import Child, Cores, running
 from bench.dataset import KEYS, SIZES, values_of
 from bench.peers.ours import file_bytes, make_original, serve
 from bench.ways.api import Api, measure_writes
 from bench.ways.serial import Connection, request
+from valuetracker.settings import PREFIX
 
 LOG_INSTANCES = 50
 LOG_CONNECTIONS = 16
@@ -30,6 +34,10 @@ EXTENSIONS = 1_000
 WARM_REPEATS = 5
 STARTS = 3
 REST_SECONDS = 1.0
+BACKUPS = 3
+ALONE_SECONDS = 3.0
+# So many writes are sent before it is looked if the backup is made.
+WRITES_AT_ONCE = 20
 
 
 def measure_figures(cores: Cores, work: Path, say: Callable[[str], None]) -> dict[str, float]:
@@ -42,6 +50,7 @@ def measure_figures(cores: Cores, work: Path, say: Callable[[str], None]) -> dic
     found["growth"], found["growth_share"] = measure_growth(cores, work)
     warm, first = measure_extensions(cores, work)
     found.update(extensions_warm=warm, extensions_first=first)
+    found["backup_p99"] = measure_backup(cores, work)
     say("figures  " + "  ".join(f"{name} {value:.1f}" for name, value in found.items()))
     return found
 
@@ -162,6 +171,50 @@ def measure_extensions(cores: Cores, work: Path) -> tuple[float, float]:
             first.append(timed(connection, ask))
             warm += (timed(connection, ask) for _ in range(WARM_REPEATS))
     return median(warm), median(first)
+
+
+def measure_backup(cores: Cores, work: Path) -> float:
+    """Return how many times as long the 99th of 100 writes takes while 100 MB are backed up."""
+    data_dir = work / "backup"
+    data_dir.mkdir()
+    make_original(data_dir / "big.db", SIZES[100])
+    with (
+        running(cores.server, serve(data_dir), work / "backup.log") as child,
+        closing(Connection(child)) as connection,
+    ):
+        register(connection, ["big"])
+        while b'"verifying"' in connection.ask(request("GET", "/extensions/big", "big")):
+            time.sleep(0.1)
+        path = f"/instances/i1/data/k{KEYS}"
+
+        def write(times: list[float]) -> None:
+            body = {"key": f"k{KEYS}", "value": f"{len(times)}"}
+            times.append(timed(connection, request("POST", "/instances/i1/data", "big", body)))
+
+        connection.ask(request("GET", path, "big"))
+        ratios: list[float] = []
+        for _ in range(BACKUPS):
+            alone: list[float] = []
+            during: list[float] = []
+            end = time.perf_counter() + ALONE_SECONDS
+            while time.perf_counter() < end:
+                write(alone)
+            job = begin_backup(child)
+            while b'"running"' in connection.ask(request("GET", f"/jobs/{job}", "big")):
+                for _ in range(WRITES_AT_ONCE):
+                    write(during)
+            ratios.append(p99(during) / p99(alone))
+        return median(ratios)
+
+
+def begin_backup(child: Child) -> str:
+    with urlopen(Request(f"{child.url}{PREFIX}/backup", method="POST")) as answer:
+        job: str = orjson.loads(answer.read())["job"]
+        return job
+
+
+def p99(times: list[float]) -> float:
+    return quantiles(times, n=100, method="inclusive")[-1]
 
 
 def register(connection: Connection, names: list[str]) -> None:

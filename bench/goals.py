@@ -79,6 +79,7 @@ FIGURE_GOALS = (
     FigureGoal("open", "first read of a 1 MB file, with its verification", "ms", 30, 30),
     FigureGoal("extensions_warm", "1,000 extensions: GET /extensions", "ms", 50, 50),
     FigureGoal("extensions_first", "the same, as the first request", "ms", 100, 100),
+    FigureGoal("backup_p99", "p99 of writes while 100 MB are backed up, as a multiple", "x", 3, 3),
 )
 
 

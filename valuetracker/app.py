@@ -14,6 +14,7 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from valuetracker.api import ENDPOINTS, SECTIONS
 from valuetracker.bridge.lorebooks import renew_copy
 from valuetracker.clock import Clock
 from valuetracker.engine import Engine
-from valuetracker.engine.data_directory import BACKUPS, DataDirectory
+from valuetracker.engine.data_directory import BACKUPS, TRASH, DataDirectory
 from valuetracker.engine.sqlite import SQLiteEngine
 from valuetracker.errors import StartupError, TokenNeeded
 from valuetracker.http.asgi import ASGIAdapter, EndpointRouter
@@ -44,6 +45,7 @@ from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.growth import Growth
 from valuetracker.runtime.nightly import Nightly, Plan
 from valuetracker.runtime.registry import TABLES as REGISTRY_TABLES
+from valuetracker.runtime.restoring import Restoring
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep
@@ -110,9 +112,18 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     )
     nightly = Nightly(users, backups, plan, clock)
     growth = Growth(users, settings.warn_mb, settings.quota_mb, settings.user_quota_mb)
+    restoring = Restoring(users, backups, settings.data_dir / TRASH)
     router = Router(ENDPOINTS)
     service = Service(
-        settings, users, backups, nightly, gate, growth, router.counts, documents=documents
+        settings,
+        users,
+        backups,
+        nightly,
+        restoring,
+        gate,
+        growth,
+        router.counts,
+        documents=documents,
     )
     service.jobs.on_change = users.tell_of_job
     rates = RateLimit(settings.rate_per_second) if settings.rate_per_second else None
@@ -154,6 +165,53 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     app.state.end_waiting = end_waiting
     app.state.shared = SharedState(settings.connections, settings.body_memory_mb * MEGABYTE)
     return app
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The data of a server that is not running, for commands."""
+
+    users: Users
+    backups: Backups
+    nightly: Nightly
+    restoring: Restoring
+
+
+@asynccontextmanager
+async def open_stopped(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Stopped]:
+    """
+    Open the data of a server that is not running, without a socket.
+
+    It has the lock of the data directory meanwhile. `users.default` has the extensions.
+    """
+    clock = clock or Clock()
+    cache: AnswerCache[Reply] = AnswerCache(0)
+    capacity = Capacity(settings.open_databases, settings.feed_readers, settings.all_feed_readers)
+    users = Users(create_engine(settings, clock), cache, capacity, (), clock)
+    backups = Backups(users, backup_folder(settings), clock)
+    plan = Plan.of("off", settings.backup_keep, settings.backup_weeks, settings.backup_hook)
+    nightly = Nightly(users, backups, plan, clock)
+    await users.start()
+    nightly.start()
+    try:
+        restoring = Restoring(users, backups, settings.data_dir / TRASH)
+        yield Stopped(users, backups, nightly, restoring)
+    finally:
+        await nightly.stop()
+        await users.stop()
+
+
+async def rebuild_registry(settings: Settings) -> list[str]:
+    """
+    Move the registry of a stopped server to the trash, and make it anew of the databases found.
+
+    Returns the ids of the extensions that it has then. Users beside the default one keep theirs.
+    """
+    engine = create_engine(settings)
+    await engine.discard_registry()
+    await engine.stop()
+    async with open_stopped(settings) as stopped:
+        return [each.id for each in stopped.users.default.registry.list_registered()]
 
 
 def create_gate(settings: Settings, tokens: TokenFile) -> Gate:

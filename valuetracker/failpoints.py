@@ -21,6 +21,10 @@ POINTS = (
     "adoption_written",
     "adoption_kept",
     "adoption_renamed",
+    "restore_prepared",
+    "restore_announced",
+    "restore_discarded",
+    "restore_renamed",
 )
 
 

@@ -16,16 +16,18 @@ CREATE TABLE {schema}.file (
 -- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
 -- still be read: older ones are folded. `adopted` is the revision at which the values of a file of
 -- the original plugin were adopted, 0 if there is none. The counts leave out what is deleted.
+-- `incarnation` counts how often an older state, or another one, was put in the place of this one.
 CREATE TABLE {schema}.head (
-    revision   BIGINT NOT NULL,
-    oldest     BIGINT NOT NULL,
-    adopted    BIGINT NOT NULL,
-    number     BIGINT NOT NULL,
-    ordinal    BIGINT NOT NULL,
-    characters BIGINT NOT NULL,
-    instances  BIGINT NOT NULL,
-    keys       BIGINT NOT NULL,
-    checksum   BIGINT NOT NULL
+    revision    BIGINT NOT NULL,
+    oldest      BIGINT NOT NULL,
+    adopted     BIGINT NOT NULL,
+    number      BIGINT NOT NULL,
+    ordinal     BIGINT NOT NULL,
+    characters  BIGINT NOT NULL,
+    instances   BIGINT NOT NULL,
+    keys        BIGINT NOT NULL,
+    incarnation BIGINT NOT NULL,
+    checksum    BIGINT NOT NULL
 );
 
 -- One row is one character, also a deleted one. `ordinal` orders lists by creation. `last_entry`

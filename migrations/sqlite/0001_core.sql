@@ -2,11 +2,13 @@
 -- the rules behind them.
 
 -- One row: which database this is. The registry remembers `identity`, so a file put in
--- its place by mistake is noticed.
+-- its place by mistake is noticed. `opening` is a random text that is another one each time the
+-- file is opened for writing; the registry knows it while the file is open.
 CREATE TABLE file (
     identity   TEXT NOT NULL,
     name       TEXT NOT NULL,
     created_at TEXT NOT NULL,
+    opening    TEXT NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
@@ -15,16 +17,18 @@ CREATE TABLE file (
 -- and place, `ordinal` each time something is created. `oldest` is the oldest revision that can
 -- still be read: older ones are folded. `adopted` is the revision at which the values of a file of
 -- the original plugin were adopted, 0 if there is none. The counts leave out what is deleted.
+-- `incarnation` counts how often an older state, or another one, was put in the place of this one.
 CREATE TABLE head (
-    revision   INTEGER NOT NULL,
-    oldest     INTEGER NOT NULL,
-    adopted    INTEGER NOT NULL,
-    number     INTEGER NOT NULL,
-    ordinal    INTEGER NOT NULL,
-    characters INTEGER NOT NULL,
-    instances  INTEGER NOT NULL,
-    keys       INTEGER NOT NULL,
-    checksum   INTEGER NOT NULL
+    revision    INTEGER NOT NULL,
+    oldest      INTEGER NOT NULL,
+    adopted     INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
+    ordinal     INTEGER NOT NULL,
+    characters  INTEGER NOT NULL,
+    instances   INTEGER NOT NULL,
+    keys        INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL
 ) STRICT;
 
 -- One row is one character, also a deleted one. `ordinal` orders lists by creation. `last_entry`

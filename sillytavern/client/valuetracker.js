@@ -311,7 +311,7 @@ export class ValueTracker {
         this.#feed = new Feed({
             transport: this.#transport,
             plain: this.#options.plain,
-            query: () => ({ extensionId, chatId, since: session.mirror.knownRevision }),
+            query: () => ({ extensionId, chatId, since: session.mirror.cursor }),
             concerns: (write) => write.extensionId === extensionId && write.chatId === chatId,
             onEvent: (event) => session.run(() => session.mirror.applyFeedEvent(event)),
             onTold: (name) => session.stale || this.#emit(`${name}s`, undefined),

@@ -18,6 +18,7 @@ from tests.support.answers import done, make_instance, outcome, refused, set_val
 from tests.support.events import Event, read_events, take
 from valuetracker.errors import InvalidQuery
 from valuetracker.http.kinds import FEED_CURSOR
+from valuetracker.store.rows.head import KnownRevision
 
 Follow = Callable[..., list[Event]]
 
@@ -425,9 +426,12 @@ def test_a_malformed_cursor_is_refused(several: Several, cursor: str) -> None:
 IDS = st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True)
 
 
-@given(st.dictionaries(IDS, st.integers(0, 2**63 - 1), min_size=1, max_size=40))
-def test_a_cursor_is_read_as_it_was_written(cursors: dict[str, int]) -> None:
-    text = ",".join(f"{id}:{number}" for id, number in cursors.items())
+KNOWN = st.builds(KnownRevision, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+
+
+@given(st.dictionaries(IDS, KNOWN, min_size=1, max_size=40))
+def test_a_cursor_is_read_as_it_was_written(cursors: dict[str, KnownRevision]) -> None:
+    text = ",".join(f"{id}:{known.tag}" for id, known in cursors.items())
 
     assert FEED_CURSOR.parse(text) == cursors
 
@@ -440,10 +444,15 @@ def test_any_text_is_a_cursor_or_refused(text: str) -> None:
         return
     if isinstance(found, dict):
         pairs = [each.split(":") for each in text.split(",")]
-        assert found == {id: int(number) for id, number in pairs}
+        assert found == {id: known(number) for id, number in pairs}
         assert len(found) == len(pairs)
     else:
-        assert found == int(text)
+        assert found == known(text)
+
+
+def known(text: str) -> KnownRevision:
+    revision, _, incarnation = text.partition(".")
+    return KnownRevision(int(revision), int(incarnation or "0"))
 
 
 def test_a_long_poll_is_answered_by_any_extension(several: Several) -> None:

@@ -4,16 +4,19 @@ import os
 import random
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import wait_for
+from tests.support.databases import IDENTITY, SCHEMA, make_file
 from valuetracker.engine.migrations import (
     Migration,
     load_migrations,
@@ -22,8 +25,11 @@ from valuetracker.engine.migrations import (
     split,
     version_of,
 )
+from valuetracker.engine.sqlite_copy import verify_copy
+from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import DatabaseTooNew
 from valuetracker.failpoints import Failpoint
+from valuetracker.store.rows.head import load_head
 
 NEVER = Failpoint(None)
 SOAK = os.environ.get("VALUETRACKER_SOAK") == "1"
@@ -240,3 +246,21 @@ def test_a_rollback_that_fails_does_not_hide_the_first_error() -> None:
         pytest.raises(sqlite3.OperationalError, match="no such table: missing"),
     ):
         migrate(connection, [failing], NEVER)
+
+
+async def test_a_copy_of_the_old_version_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "demo.db"
+    await make_file(path)
+    later = Migration(2, ("CREATE TABLE words (word TEXT NOT NULL) STRICT",))
+    schema = replace(SCHEMA, migrations=(*SCHEMA.migrations, later))
+
+    for _ in range(2):
+        database = await SQLiteDatabase.open(path, IDENTITY, schema, readers=1)
+        await database.close()
+
+    with connect(path) as connection:
+        assert version_of(connection) == 2
+    kept = path.with_name("demo.db.v1")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert verify_copy(kept, SCHEMA, load_head).revision == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["demo.db", "demo.db.v1"]

@@ -2,7 +2,8 @@
 The power is cut while the program runs: nothing that it has acknowledged is lost.
 
 One real server is recorded once, with everything that writes files: registering, in nested folders
-and for another user, writing, adopting, backing up, importing, deregistering, purging, and tokens.
+and for another user, writing, adopting, backing up, importing, restoring, deregistering, purging,
+and tokens.
 Then images of the disk are made as a power cut may leave them, and each is opened by a server. With
 VALUETRACKER_SOAK=1 there are many images.
 """
@@ -74,6 +75,8 @@ class Story:
         self._shim = shim
         self._client = program.client()
         self._state = State()
+        self._backup = ""
+        self._backed_up: dict[tuple[str, str], dict[str, Any] | None] = {}
         self.steps = [Step(0, shim.position, State())]
 
     def _done(self, sent: int) -> None:
@@ -131,7 +134,20 @@ class Story:
         assert begun.status_code == 202, begun.text
         path = f"/jobs/{begun.json()['job']}"
         wait_for(lambda: self._client.get(path).json()["status"] != "running")
-        self._state.backups.add(self._client.get(path).json()["result"]["name"])
+        self._backup = self._client.get(path).json()["result"]["name"]
+        self._backed_up = deepcopy(self._state.values)
+        self._state.backups.add(self._backup)
+        self._done(sent)
+
+    def restore(self, extension: str) -> None:
+        sent = self._shim.position
+        body = {"extensionId": extension, "force": True}
+        begun = self._client.post(f"/backup/{self._backup}/restore", json=body)
+        assert begun.status_code == 202, begun.text
+        path = f"/jobs/{begun.json()['job']}"
+        wait_for(lambda: self._client.get(path).json()["status"] != "running")
+        assert self._client.get(path).json()["status"] == "done"
+        self._state.values["", extension] = self._backed_up["", extension]
         self._done(sent)
 
     def replace(self, extension: str, source: str) -> None:
@@ -172,6 +188,8 @@ class Story:
                 self.write(name, "run", length=3)
             self.back_up()
             self.replace("c", "a")
+            self.write("b", "run", length=6)
+            self.restore("b")
             self.deregister("b", purge=False)
             self.deregister("nested", purge=True)
             self.deregister("c", purge=True)

@@ -27,6 +27,9 @@ MANY = 1_000_000
 class Owner:
     etag: bytes = b'"1"'
 
+    def etag_of(self, revision: int) -> bytes:
+        return b'"%d"' % revision
+
 
 OWNER, OTHER = Owner(), Owner()
 

@@ -225,7 +225,7 @@ def test_a_file_in_another_file_system_can_be_purged(tmp_path: Path) -> None:
 # An older copy
 
 
-def test_an_older_copy_is_refused_until_it_is_registered_again(tmp_path: Path) -> None:
+def test_an_older_copy_is_a_new_incarnation(tmp_path: Path) -> None:
     file = tmp_path / "demo.db"
     with running_server(tmp_path) as server, server.client("demo") as client:
         register(client, "demo")
@@ -236,24 +236,18 @@ def test_an_older_copy_is_refused_until_it_is_registered_again(tmp_path: Path) -
     file.write_bytes(older)
 
     with running_server(tmp_path) as server, server.client("demo") as client:
-        refused = client.get("/instances/i/data")
-        write_refused = client.post("/characters", json={"id": "c"})
-        while_refused = file.read_bytes()
-        deregister(client, "demo")
-        again = register(client, "demo")
         found = client.get("/instances/i/data")
         written = client.post("/instances/i/data", json={"key": "k", "value": "newer"})
+        deregister(client, "demo")
+        register(client, "demo")
+        again = client.get("/instances/i/data")
 
-    assert refused.status_code == 503
-    assert refused.json()["code"] == "database_damaged"
-    assert write_refused.status_code == 503
-    assert while_refused == older
-    assert again.status_code == 200, again.text
-    assert found.json() == {"k": "old"}
+    assert (found.json(), found.headers["x-incarnation"]) == ({"k": "old"}, "1")
     assert int(written.headers["x-revision"]) == highest + 1
+    assert (again.json(), again.headers["x-incarnation"]) == ({"k": "newer"}, "1")
 
 
-def test_an_older_copy_that_replaces_an_open_file_is_never_answered_from(
+def test_an_older_copy_that_replaces_an_open_file_is_a_new_incarnation(
     server: RunningServer,
 ) -> None:
     file = server.data_dir / "demo.db"
@@ -279,4 +273,6 @@ def test_an_older_copy_that_replaces_an_open_file_is_never_answered_from(
         for _ in range(5):
             for name in ("first", "second"):
                 answer = client.get(f"/instances/{name}/data/state")
-                assert answer.status_code == 503 or answer.json() == {"state": "new"}, answer.text
+                expected = {"state": "old" if "x-incarnation" in answer.headers else "new"}
+                assert answer.status_code == 503 or answer.json() == expected, answer.text
+        assert answer.headers["x-incarnation"] == "1"

@@ -14,6 +14,7 @@ from valuetracker.settings import Settings
 from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.data import merge_values
 from valuetracker.store.feed_events import Filter
+from valuetracker.store.rows.head import KnownRevision
 from valuetracker.store.rows.spaces import chat
 
 pytestmark = pytest.mark.anyio
@@ -75,7 +76,7 @@ async def test_large_events_are_sent_in_pieces(
     monkeypatch.setattr("valuetracker.runtime.event_memory.PIECE_BYTES", 100)
     await write(extensions, "a", times=5)
     joint = JointFeed(extensions, Filter(), is_reader=True)
-    await joint.begin(["a", "b"], {"a": 1, "b": 0})
+    await joint.begin(["a", "b"], {"a": KnownRevision(1), "b": KnownRevision(0)})
     stream = joint.stream()
     pieces = aiter(stream)
 

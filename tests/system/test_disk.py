@@ -118,7 +118,7 @@ if os.geteuid() == 0 and shutil.which("mount"):
         finally:
             subprocess.run(["umount", "-l", str(small)], check=True)
 
-    def test_a_full_disk_leaves_no_half_export_import_or_backup(
+    def test_a_full_disk_leaves_no_half_export_import_backup_or_restore(
         run_program: RunProgram, tmp_path: Path
     ) -> None:
         small = tmp_path / "small"
@@ -160,7 +160,18 @@ def check_full_disk_of_copies(run_program: RunProgram, small: Path) -> None:
 
         assert client.get("/export").status_code == 200
         assert other.post("/import", content=file).status_code == 200
-        assert job_of(client, client.post("/backup"))["status"] == "done"
+        job = job_of(client, client.post("/backup"))
+        assert job["status"] == "done"
+        path = f"/backup/{job['result']['name']}/restore"
+        only = {"extensionId": "demo", "force": True}
+        ballast.write_bytes(b"x" * (shutil.disk_usage(small).free - 3_000_000))
+        job = job_of(client, client.post(path, json=only))
+        assert (job["status"], job["error"]["code"]) == ("failed", "storage_full")
+        assert "x-incarnation" not in client.get("/characters").headers
+        assert list((small / "db").glob(".new-*")) == []
+        ballast.unlink()
+        assert job_of(client, client.post(path, json=only))["status"] == "done"
+        assert client.get("/characters").headers["x-incarnation"] == "1"
     assert program.stop() == 0
     recount(small / "db" / "other.db")
 

@@ -9,6 +9,7 @@ from valuetracker.errors import (
     Compacted,
     CursorMismatch,
     ExtensionNotRegistered,
+    IncarnationEnded,
     InvalidExtensionId,
     InvalidHeader,
     InvalidId,
@@ -34,6 +35,7 @@ from valuetracker.records import FeedPage, JointPage
 from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.joint_feed import JointFeed
 from valuetracker.store import feed_events
+from valuetracker.store.rows.head import KnownRevision
 
 LONGEST_WAIT_SECONDS = 60
 
@@ -47,8 +49,10 @@ async def list_events(call: Call) -> Stream:
     split. Values above 64 KiB are left out. The stream begins after the revision that `since`
     names, or `Last-Event-ID` after a lost connection; without either it begins now. A comment
     line comes every 15 s. A reader that is too slow gets `event: overflow`, and the server
-    closes its stream. When the extension is deregistered, its readers get `event: gone`. If the
-    request accepts `deflate`, as browsers do, the stream is compressed without delaying events.
+    closes its stream; so it does when the extension is restored from a backup, and a reader that
+    comes back with its old cursor is refused (410). When the extension is deregistered, its
+    readers get `event: gone`. If the request accepts `deflate`, as browsers do, the stream is
+    compressed without delaying events.
 
     Operations take no revision. Each change of a queue is one `event: operation` without an `id`,
     with the JSON `{at, actor, chatId, op, operation}`. `op` is `add`, `update`, `remove`, `pause`
@@ -125,8 +129,9 @@ async def list_joint_events(call: Call) -> Stream:
 
     When one of the extensions is deregistered, the reader gets `event: gone` with
     `{extensionId}`, and later ids no longer name it. The stream ends when none is left. If the log
-    of an extension no longer reaches back to its cursor, the reader gets `event: compacted` with
-    `{extensionId, oldest}` and no `id`, and the stream goes on with the newest revision of that
+    of an extension no longer reaches back to its cursor, or the extension was restored from a
+    backup, the reader gets `event: compacted` with `{extensionId, oldest}` and no `id`, and the
+    stream goes on with the newest revision of that
     extension: read its values again. While the database of an extension cannot be read, the
     others go on, and its events follow later.
 
@@ -158,7 +163,7 @@ async def list_joint_changes(call: Call) -> JointPage:
 async def _begin_joint(call: Call, is_reader: bool) -> JointFeed:
     """Begin a feed of several extensions; the caller must `close` it."""
     cursors = _cursor(call)
-    if isinstance(cursors, int):
+    if isinstance(cursors, KnownRevision):
         raise CursorMismatch("The cursor of several extensions must name each, as in `a:12,b:7`.")
     for extension_id in cursors or ():
         if extension_id not in call.extension_ids:
@@ -174,20 +179,21 @@ def _since(call: Call, extension: Extension) -> int:
     since = _cursor(call)
     if isinstance(since, dict):
         raise CursorMismatch("The cursor of one extension must be a revision.")
+    head = KnownRevision(extension.revision, extension.incarnation)
     if since is None:
-        since = extension.revision
-    feed_events.check_since(extension.revision, since)
-    return since
+        since = head
+    feed_events.check_since(head, since)
+    return since.revision
 
 
-def _cursor(call: Call) -> int | dict[str, int] | None:
+def _cursor(call: Call) -> KnownRevision | dict[str, KnownRevision] | None:
     """Return the revision that the request begins after, or those of several extensions."""
     # After a lost connection a browser repeats the old query and adds where it got to.
     if call.last_event_id is None:
-        cursor: int | dict[str, int] | None = call.query.get("since")
+        cursor: KnownRevision | dict[str, KnownRevision] | None = call.query.get("since")
         return cursor
     if call.last_event_id.isdigit():
-        return int(call.last_event_id[:20])
+        return KnownRevision(int(call.last_event_id[:20]))
     try:
         cursor = FEED_CURSOR.parse(call.last_event_id.decode("latin-1"))
     except InvalidQuery:
@@ -243,10 +249,11 @@ REFUSALS = (
     CursorMismatch,
     ExtensionNotRegistered,
     Compacted,
+    IncarnationEnded,
     TooManyReaders,
 )
-# Of several extensions, the one whose log was compacted is skipped.
-JOINT_REFUSALS = tuple(each for each in REFUSALS if each is not Compacted)
+# Of several extensions, the one whose log was compacted, or that was restored, is skipped.
+JOINT_REFUSALS = tuple(each for each in REFUSALS if each not in (Compacted, IncarnationEnded))
 
 ENDPOINTS = [
     Endpoint(

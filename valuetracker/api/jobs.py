@@ -9,6 +9,7 @@ from valuetracker.http.call import Call
 from valuetracker.http.endpoint import Endpoint
 from valuetracker.records import Begun, JobRecord
 from valuetracker.runtime.jobs import Job
+from valuetracker.runtime.repairing import verify_and_repair
 
 
 def begin(call: Call, kind: str, work: Any, about: str) -> Begun:
@@ -24,15 +25,19 @@ async def verify(call: Call) -> Begun:
     Verify an extension completely, while it is in use.
 
     Pages and indexes, the checksum of every row, every pointer from one row to another, the log of
-    every character, chat and instance against its values, and every checkpoint. Nothing is changed.
-    The result of the job has `sound`, and `findings`: what is wrong, and where.
+    every character, chat and instance against its values, and every checkpoint. The result of the
+    job has `sound`, and `findings`: what is wrong, and where.
+
+    No value is changed. If only indexes or keyframes of a file are damaged, which follow from the
+    rest, a new file in which they are made anew takes its place: then `repaired` is true, and the
+    damaged file is in the trash folder.
     """
     extensions, extension_id = call.extensions, call.extension_id
     if extensions.registry.find_registered(extension_id) is None:
         raise ExtensionNotRegistered(extension_id)
 
     async def work(job: Job) -> Any:
-        return await extensions.verify(extension_id, job.report)
+        return await verify_and_repair(extensions, extension_id, job.report)
 
     return begin(call, "verify", work, f"{call.caller.user}/{extension_id}")
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from valuetracker.counts import CommitCounts
 from valuetracker.engine.statement import Statement
@@ -199,6 +199,25 @@ class Database(Protocol):
         """Return the size of the database in bytes."""
         ...
 
+    @property
+    def opening(self) -> str:
+        """Return the mark that `mark_opening` has left in it, if the engine has such marks."""
+        ...
+
+    @property
+    def had_log(self) -> bool:
+        """True if writes that came before it was opened were found in a log beside it."""
+        ...
+
+    async def mark_opening(self, opening: str) -> None:
+        """
+        Mark it as open for writing, durably: afterwards it has a log until it is closed.
+
+        The caller makes sure that nothing else writes meanwhile. An engine that notices by itself
+        if its log is lost does nothing.
+        """
+        ...
+
     async def copy_to(self, path: Path) -> None:
         """Copy its present state to a file, if the engine copies files."""
         ...
@@ -219,6 +238,26 @@ class Stamp(NamedTuple):
     bytes: int
 
 
+@dataclass(frozen=True)
+class FoundDatabase(Generic[T]):
+    """A database that was found, and what a job has read in it; None if it cannot be read."""
+
+    location: str
+    identity: str
+    name: str
+    content: T | None
+
+
+@dataclass(frozen=True)
+class FirstRows(Generic[T]):
+    """How the rows of a new registry are made of the databases that are there."""
+
+    # Reads what must be known of each.
+    read: Job[T]
+    # Returns the job that writes the rows.
+    write: Callable[[Sequence[FoundDatabase[T]]], Job[None]]
+
+
 class Engine(Protocol):
     """
     All databases of one user.
@@ -229,7 +268,8 @@ class Engine(Protocol):
 
     name: str
     version: str
-    # True if it has stamps of closed databases.
+    # True if it has stamps of closed databases, and marks of open ones: they are files, which
+    # somebody can replace.
     has_stamps: bool
     # True if a database is a file, and can be copied as one.
     copies_files: bool
@@ -250,8 +290,40 @@ class Engine(Protocol):
         """Verify a copy that `copy_to` has made, and return what `job` reads in it."""
         ...
 
-    async def start(self, at: str) -> Database:
-        """Return the open registry, which is created on first use."""
+    async def copy_file(self, source: Path, location: str) -> tuple[Path, str]:
+        """Copy a file beside a location, under another name; return that, and its SHA-256."""
+        ...
+
+    async def adapt_copy(self, copy: Path, identity: str, job: Job[Any]) -> None:
+        """Give such a copy another identity, and let `job` write in it."""
+        ...
+
+    async def replace_file(self, location: str, copy: Path) -> None:
+        """
+        Put such a copy in the place of a database, which goes to the trash.
+
+        A process that is killed meanwhile leaves the old one or the new one.
+        """
+        ...
+
+    async def rebuild_file(self, location: str, job: Job[Any]) -> Path:
+        """
+        Write a sound copy of a damaged file beside it, with indexes made anew; return its name.
+
+        `job` writes in the copy. The damage is raised if the copy has it, too.
+        """
+        ...
+
+    async def read_intact(self, location: str, take: Callable[[str, Row], None]) -> list[str]:
+        """Call `take` with each row of a damaged file that is intact; return what is lost."""
+        ...
+
+    async def start(self, at: str, first_rows: FirstRows[Any] | None = None) -> Database:
+        """Return the open registry, which is created on first use, or if it was lost."""
+        ...
+
+    async def discard_registry(self) -> bool:
+        """Move a registry that cannot be used to the trash, before the start."""
         ...
 
     async def stop(self) -> None: ...

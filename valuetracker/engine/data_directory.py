@@ -31,6 +31,8 @@ REGISTRY = ".registry.db"
 TRASH = "trash"
 BACKUPS = "backups"
 USERS = ".users"
+# Every backup has such a file, and so have others; databases in a backup are copies.
+MANIFEST = "manifest.json"
 # The folders in a data directory that no database can lie in.
 OWN = (TRASH, BACKUPS)
 # The suffixes of files in which SQLite stores what is not yet in the main file.
@@ -54,9 +56,10 @@ class DataDirectory:
         return DataDirectory(self.path / USERS / handle)
 
     def users(self) -> list[str]:
-        """Return the users who have a directory."""
-        found = (self.path / USERS).glob(f"*/{REGISTRY}")
-        return sorted(each.parent.name for each in found)
+        """Return the users who have databases."""
+        # The registry of one may be lost.
+        found = (self.path / USERS).glob("*/*.db")
+        return sorted({each.parent.name for each in found})
 
     # The lock
 
@@ -124,6 +127,29 @@ class DataDirectory:
         """Return the path of a location; relative ones are inside the data directory."""
         return self.path / location
 
+    def location_of(self, path: Path) -> str:
+        """Return the location of a path; the opposite of `file`."""
+        inside = path.is_relative_to(self.path)
+        return path.relative_to(self.path).as_posix() if inside else str(path)
+
+    def database_files(self) -> list[Path]:
+        """Return the files that may be databases: with any name, wherever `locate` allows one."""
+        found: dict[Path, None] = {}
+        for root in self._roots:
+            for folder, folders, names in os.walk(root):
+                here = Path(folder)
+                own = OWN if here == self.path else ()
+                if MANIFEST in names and _is_backup(here / MANIFEST):
+                    folders.clear()
+                    continue
+                folders[:] = sorted(
+                    each for each in folders if not (each.startswith(".") or each in own)
+                )
+                for name in sorted(names):
+                    if not name.startswith(".") and not name.endswith((*COMPANIONS, ORIGINAL)):
+                        found[here / name] = None
+        return [path for path in found if path.is_file()]
+
     def locate(self, name: str, wanted: str | None) -> str:
         """Return the location of a new database: the default, or the wanted one if allowed."""
         if wanted is None:
@@ -178,3 +204,11 @@ class DataDirectory:
             for ending in found
         )
         return True
+
+
+def _is_backup(manifest: Path) -> bool:
+    try:
+        content = manifest.read_bytes()
+    except OSError:
+        return False
+    return b'"createdAt"' in content and b'"sha256"' in content

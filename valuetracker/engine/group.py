@@ -68,7 +68,8 @@ class GroupWriter(ABC):
         self.counts = CommitCounts()
         self._new_runner_factory = new_runner_factory
         self._make_runner = new_runner_factory()
-        self._failpoint = Failpoint.from_environment()
+        # Another one where a test that fails a commit does not mean those of this database.
+        self.failpoint = Failpoint.from_environment()
         self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._pump: asyncio.Task[None] | None = None
         # How many jobs the last group had.
@@ -223,7 +224,7 @@ class GroupWriter(ABC):
 
     def _reach_after_commit(self, outcome: Outcome) -> None:
         try:
-            self._failpoint.reach("after_commit")
+            self.failpoint.reach("after_commit")
         except RuntimeError as error:
             # The group is committed and is announced; only the answers are lost.
             outcome.results = [(False, error)] * len(outcome.results)
@@ -265,7 +266,7 @@ class GroupWriter(ABC):
                     raise
                 results.append((False, refusal))
         committed = await runner.finish()
-        self._failpoint.reach("before_commit")
+        self.failpoint.reach("before_commit")
         return Outcome(results, [committed])
 
     def _judge(self, error: Exception) -> Exception:

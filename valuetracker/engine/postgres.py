@@ -17,19 +17,27 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from valuetracker.engine import Conversion, Job, NewRunnerFactory, Stamp, mark
+from valuetracker.engine import (
+    Conversion,
+    FirstRows,
+    FoundDatabase,
+    Job,
+    NewRunnerFactory,
+    Stamp,
+    mark,
+)
 from valuetracker.engine.migrations import (
     Migration,
     check_version,
     load_migrations,
     migrations_directory,
 )
+from valuetracker.engine.no_files import NoFiles
 from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.postgres_database import (
     Pools,
@@ -54,7 +62,7 @@ REGISTRY_SCHEMA = "valuetracker"
 OLDEST_VERSION = (13, 0)
 
 
-class PostgresEngine:
+class PostgresEngine(NoFiles):
     """Databases that are schemas of one PostgreSQL database."""
 
     name = "postgresql"
@@ -130,15 +138,12 @@ class PostgresEngine:
                     found.append(handle)
         return sorted(found)
 
-    async def verify_copy(self, path: Path, job: Job[T]) -> T:
-        raise PathNotAllowed("On PostgreSQL there are no files to verify.")
-
     # Starting
 
-    async def start(self, at: str) -> PostgresDatabase:
+    async def start(self, at: str, first_rows: FirstRows[Any] | None = None) -> PostgresDatabase:
         if self._user is not None:
             async with self._writing() as connection:
-                await self._prepare_registry(connection, at)
+                await self._prepare_registry(connection, at, first_rows)
             return PostgresDatabase(self.pools, self._registry, lambda: PlainRunner)
         writers: Any = None
         try:
@@ -146,7 +151,7 @@ class PostgresEngine:
                 self._lock = ServerLock(self._connect, _address(self._url))
                 await self._lock.start()
             writers = await self._pool(None)
-            await self._prepare(writers, at)
+            await self._prepare(writers, at, first_rows)
             self._pools = Pools(writers, await self._pool(READER_ROLE), self._lock)
         except Exception as error:
             if writers is not None:
@@ -196,7 +201,7 @@ class PostgresEngine:
             reset=_no_reset,
         )
 
-    async def _prepare(self, writers: Any, at: str) -> None:
+    async def _prepare(self, writers: Any, at: str, first_rows: FirstRows[Any] | None) -> None:
         async with writers.acquire() as connection:
             version = connection.get_server_version()
             self.version = f"{version.major}.{version.minor}"
@@ -206,16 +211,44 @@ class PostgresEngine:
                 )
             async with connection.transaction(), _locked(connection):
                 await _make_reader_role(connection)
-            await self._prepare_registry(connection, at)
+            await self._prepare_registry(connection, at, first_rows)
 
-    async def _prepare_registry(self, connection: Any, at: str) -> None:
+    async def _prepare_registry(
+        self, connection: Any, at: str, first_rows: FirstRows[Any] | None
+    ) -> None:
         migrations = self._registry_migrations
         async with connection.transaction(), _locked(connection):
             if not await _schema_exists(connection, self._registry):
                 name = self._user or "registry"
                 await self._make(connection, self._registry, name, at, migrations)
+                if first_rows is not None:
+                    found = await self._find_databases(connection, first_rows.read)
+                    transaction = PostgresTransaction(connection, self._registry)
+                    await first_rows.write(found)(transaction)
+                    await transaction.flush()
             else:
                 await self._migrate(connection, self._registry, migrations)
+
+    async def _find_databases(self, connection: Any, read: Job[T]) -> list[FoundDatabase[T]]:
+        """Return all databases of this user."""
+        found: list[FoundDatabase[T]] = []
+        schemas = await connection.fetch(
+            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'vt\\_%' ORDER BY nspname"
+        )
+        for (schema,) in schemas:
+            try:
+                async with connection.transaction():
+                    identity, name, *_ = await _read_mark(connection, schema)
+                    if schema == self.locate(name, None):
+                        content = await read(PostgresTransaction(connection, schema))
+                        found.append(FoundDatabase(schema, identity, name, content))
+            except (ValueTrackerError, asyncpg.PostgresError):
+                # It has no name that is known: to register it finds it, and reports the damage.
+                continue
+        return found
+
+    async def discard_registry(self) -> bool:
+        raise StartupError("On PostgreSQL an administrator has to drop the schema of the registry.")
 
     async def stop(self) -> None:
         # The engines of other users share these connections; only their owner closes them.

@@ -286,6 +286,13 @@ class PostgresDatabase(GroupWriter):
         except Exception as error:
             raise translate(error) from error
 
+    # PostgreSQL notices by itself if its log is lost.
+    opening = ""
+    had_log = True
+
+    async def mark_opening(self, opening: str) -> None:
+        pass
+
     async def copy_to(self, path: Path) -> None:
         raise PathNotAllowed("On PostgreSQL there are no files to copy.")
 

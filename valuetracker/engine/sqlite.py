@@ -10,29 +10,35 @@ import asyncio
 import math
 import secrets
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from valuetracker.engine import (
     Conversion,
     Database,
+    FirstRows,
+    FoundDatabase,
     Job,
     NewRunnerFactory,
+    Row,
     Stamp,
     TableCheck,
     Transaction,
     sqlite_adoption,
+    sqlite_repair,
+    sqlite_restore,
 )
 from valuetracker.engine import sqlite_file as files
-from valuetracker.engine.data_directory import DataDirectory
+from valuetracker.engine.data_directory import REGISTRY, DataDirectory
 from valuetracker.engine.known_files import KnownFiles, stamp_of
 from valuetracker.engine.migrations import load_migrations, migrations_directory
 from valuetracker.engine.plain_runner import PlainRunner
 from valuetracker.engine.sqlite_connection import in_thread
-from valuetracker.engine.sqlite_copy import verify_copy
+from valuetracker.engine.sqlite_copy import read_copy, verify_copy
 from valuetracker.engine.sqlite_database import SQLiteDatabase
 from valuetracker.errors import RegistryUnusable, ValueTrackerError
+from valuetracker.failpoints import Failpoint
 
 T = TypeVar("T")
 
@@ -80,21 +86,49 @@ class SQLiteEngine:
     async def verify_copy(self, path: Path, job: Job[T]) -> T:
         return await in_thread(lambda: verify_copy(path, self._schema, job))
 
-    async def start(self, at: str) -> Database:
+    async def start(self, at: str, first_rows: FirstRows[Any] | None = None) -> Database:
         self.lock()
         path = self._directory.registry
         try:
             if not path.exists():
+                setup: Job[Any] = _nothing
+                if first_rows is not None:
+                    read = first_rows.read
+                    setup = first_rows.write(await in_thread(lambda: self._find_databases(read)))
                 await files.create(
-                    path, "registry", secrets.token_hex(16), self._registry_schema, at, _nothing
+                    path, "registry", secrets.token_hex(16), self._registry_schema, at, setup
                 )
             identity, _ = await files.read_identity(path, self._registry_schema)
-            return await SQLiteDatabase.open(
+            registry = await SQLiteDatabase.open(
                 path, identity, self._registry_schema, readers=1, background_bytes=math.inf
             )
+            # Failpoints of commits are about the databases of extensions.
+            registry.failpoint = Failpoint(None)
+            return registry
         except ValueTrackerError as error:
             self._directory.unlock()
             raise RegistryUnusable(f"The registry {path} cannot be used: {error.message}") from None
+
+    def _find_databases(self, read: Job[T]) -> list[FoundDatabase[T]]:
+        """Return all databases of ours in the directory, and in others that are allowed."""
+        found: list[FoundDatabase[T]] = []
+        for path in self._directory.database_files():
+            try:
+                if files.check_header(path) != files.APPLICATION_ID:
+                    continue
+            except ValueTrackerError:
+                continue
+            location = self._directory.location_of(path)
+            try:
+                mark, content = read_copy(path, self._schema, read)
+                found.append(FoundDatabase(location, mark.identity, mark.name, content))
+            except (ValueTrackerError, sqlite3.Error):
+                found.append(FoundDatabase(location, "", path.stem, None))
+        return found
+
+    async def discard_registry(self) -> bool:
+        self.lock()
+        return await in_thread(lambda: self._directory.discard(REGISTRY, "registry"))
 
     async def stop(self) -> None:
         self._directory.unlock()
@@ -104,7 +138,7 @@ class SQLiteEngine:
 
     async def exists(self, location: str) -> bool:
         # A broken link occupies the location as well.
-        path = self._directory.file(location)
+        path = await self._file(location)
         return path.exists() or path.is_symlink()
 
     async def stamps(self, locations: Sequence[str]) -> list[Stamp | None]:
@@ -113,30 +147,58 @@ class SQLiteEngine:
 
     async def create(self, location: str, name: str, at: str, setup: Job[Any]) -> str:
         identity = secrets.token_hex(16)
-        path = self._directory.file(location)
+        path = await self._file(location)
         await files.create(path, name, identity, self._schema, at, setup)
         self._known.remember(path)
         return identity
 
     async def identity(self, location: str) -> tuple[str, str]:
-        return await files.read_identity(self._directory.file(location), self._schema)
+        return await files.read_identity(await self._file(location), self._schema)
 
     async def open(self, location: str, identity: str) -> SQLiteDatabase:
-        path = self._directory.file(location)
+        path = await self._file(location)
         return await SQLiteDatabase.open(path, identity, self._schema, self._readers, self._known)
 
     async def can_adopt(self, location: str, recognise: Job[bool]) -> bool:
-        return await sqlite_adoption.can_adopt(self._directory.file(location), recognise)
+        return await sqlite_adoption.can_adopt(await self._file(location), recognise)
 
     async def adopt(self, location: str, name: str, at: str, convert: Conversion) -> str:
-        path = self._directory.file(location)
+        path = await self._file(location)
         identity = secrets.token_hex(16)
         await sqlite_adoption.adopt(path, name, identity, self._schema, at, convert)
         self._known.remember(path)
         return identity
 
     async def discard(self, location: str, label: str) -> bool:
+        await self._file(location)
         return await in_thread(lambda: self._directory.discard(location, label))
+
+    async def _file(self, location: str) -> Path:
+        """Return the path of a location, after what a killed process has left to be done there."""
+        path = self._directory.file(location)
+        if sqlite_restore.announced_of(path).exists():
+            await in_thread(lambda: sqlite_restore.finish(self._directory, location))
+        return path
+
+    # Restoring
+
+    async def copy_file(self, source: Path, location: str) -> tuple[Path, str]:
+        path = self._directory.file(location)
+        return await in_thread(lambda: sqlite_restore.copy_file(source, path))
+
+    async def adapt_copy(self, copy: Path, identity: str, job: Job[Any]) -> None:
+        await in_thread(lambda: sqlite_restore.adapt_copy(copy, self._schema, identity, job))
+
+    async def rebuild_file(self, location: str, job: Job[Any]) -> Path:
+        path = await self._file(location)
+        return await in_thread(lambda: sqlite_repair.rebuild_file(path, self._schema, job))
+
+    async def read_intact(self, location: str, take: Callable[[str, Row], None]) -> list[str]:
+        path = await self._file(location)
+        return await in_thread(lambda: sqlite_repair.read_intact(path, self._schema, take))
+
+    async def replace_file(self, location: str, copy: Path) -> None:
+        await in_thread(lambda: sqlite_restore.replace_file(self._directory, location, copy))
 
 
 async def _nothing(transaction: Transaction) -> None:

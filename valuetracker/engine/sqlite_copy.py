@@ -17,7 +17,14 @@ from typing import TypeVar
 from valuetracker import durable
 from valuetracker.engine import Job
 from valuetracker.engine.sqlite_connection import SQLiteTransaction, drive
-from valuetracker.engine.sqlite_file import Schema, open_file
+from valuetracker.engine.sqlite_file import (
+    Mark,
+    Schema,
+    inspect,
+    open_file,
+    remove_unfinished,
+    unfinished_of,
+)
 from valuetracker.engine.sqlite_verification import verify_file
 
 T = TypeVar("T")
@@ -37,8 +44,24 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
     durable.sync_name(path)
 
 
+def keep_version(source: sqlite3.Connection, path: Path, version: int) -> None:
+    """Keep a copy of a file beside it, before a migration makes another version of it."""
+    unfinished = unfinished_of(path)
+    remove_unfinished(unfinished)
+    try:
+        copy_database(source, unfinished)
+        durable.rename(unfinished, path.with_name(f"{path.name}.v{version}"))
+    finally:
+        remove_unfinished(unfinished)
+
+
 def verify_copy(path: Path, schema: Schema, job: Job[T]) -> T:
     """Verify a copy as a file is verified when it is opened, and return what `job` reads in it."""
     verify_file(path, schema)
+    return read_copy(path, schema, job)[1]
+
+
+def read_copy(path: Path, schema: Schema, job: Job[T]) -> tuple[Mark, T]:
+    """Return the mark of a file, and what `job` reads in it."""
     with closing(open_file(path, read_only=True)) as connection:
-        return drive(job(SQLiteTransaction(connection)))
+        return inspect(connection, schema), drive(job(SQLiteTransaction(connection)))

@@ -16,20 +16,18 @@ import contextlib
 import functools
 import logging
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from valuetracker import durable
 from valuetracker.engine import MOST_ROWS, Job, NotVerifiedYet, TooLong
 from valuetracker.engine.group import GroupWriter, Outcome
 from valuetracker.engine.known_files import KnownFiles
 from valuetracker.engine.loop_commits import LoopCommits
 from valuetracker.engine.loop_reader import LoopReader
-from valuetracker.engine.migrations import migrate
+from valuetracker.engine.migrations import migrate, version_of
 from valuetracker.engine.sqlite_connection import (
     Connection,
     SQLiteTransaction,
@@ -38,26 +36,28 @@ from valuetracker.engine.sqlite_connection import (
     roll_back,
     translate,
 )
-from valuetracker.engine.sqlite_copy import copy_database
+from valuetracker.engine.sqlite_copy import copy_database, keep_version
 from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
     BUSY_MS,
     CHECKPOINT_PAGES,
     WAL_BYTES,
+    Mark,
     Schema,
     check_header,
     code_of,
     inspect,
+    keep_log,
     open_reader,
     open_writer,
     run,
     wal_of,
+    write_mark,
 )
 from valuetracker.engine.sqlite_verification import RowVerification, check_log, check_structure
 from valuetracker.errors import DatabaseDamaged, DatabaseUnavailable, ValueTrackerError
 
 T = TypeVar("T")
-
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,9 @@ class SQLiteDatabase(GroupWriter):
         # Why the file must not be used any more.
         self._finding: ValueTrackerError | None = None
         self._writer: Connection | None = None
+        # If there was a log beside the file when it was opened.
+        self.had_log = False
+        self._mark = Mark("", "", "")
         self._inode = (0, 0)
         # Needed for every group; as texts, because making paths would cost more.
         self._path_text = str(path)
@@ -119,6 +122,9 @@ class SQLiteDatabase(GroupWriter):
         return database
 
     async def _open(self, identity: str, background_bytes: float) -> None:
+        with contextlib.suppress(OSError):
+            # Who may only read leaves an empty log behind.
+            self.had_log = wal_of(self.path).stat().st_size > 0
         if self._known.is_sound(self.path):
             self._unverified = None
         elif wal_of(self.path).exists():
@@ -128,8 +134,8 @@ class SQLiteDatabase(GroupWriter):
         if self._unverified is not None:
             at_once = await self.size() <= background_bytes
             await self._verify(reader.run(functools.partial(self._verify_file, at_once=at_once)))
-        found, _ = await run(reader, functools.partial(inspect, schema=self._schema))
-        if found != identity:
+        self._mark = await run(reader, functools.partial(inspect, schema=self._schema))
+        if self._mark.identity != identity:
             raise DatabaseDamaged("The file is not the one that was registered.")
         self._inode = self._identity_on_disk()
         self._idle_readers.append(reader)
@@ -139,7 +145,10 @@ class SQLiteDatabase(GroupWriter):
             self._verification = self._loop.create_task(self._verify_rows(self._unverified))
 
     def _prepare_writer(self, connection: sqlite3.Connection) -> None:
-        migrate(connection, self._schema.migrations, self._failpoint)
+        version = version_of(connection)
+        if version < self._schema.migrations[-1].number:
+            keep_version(connection, self.path, version)
+        migrate(connection, self._schema.migrations, self.failpoint)
         connection.execute("PRAGMA journal_mode = WAL")
 
     def _identity_on_disk(self) -> tuple[int, int]:
@@ -210,6 +219,23 @@ class SQLiteDatabase(GroupWriter):
         self._check_finding()
         if self._unverified is not None:
             raise DatabaseUnavailable("The database was closed before it was verified.")
+
+    # Open for writing
+
+    @property
+    def opening(self) -> str:
+        return self._mark.opening
+
+    async def mark_opening(self, opening: str) -> None:
+        self._check_in_place()
+        self._mark = self._mark._replace(opening=opening)
+        try:
+            await self._run_on_writer(self._write_mark)
+        except Exception as error:
+            raise self._judge(error) from error
+
+    def _write_mark(self, connection: sqlite3.Connection) -> None:
+        write_mark(connection, self._mark)
 
     async def size(self) -> int:
         wal = wal_of(self.path)
@@ -290,11 +316,14 @@ class SQLiteDatabase(GroupWriter):
 
     async def _commit(self, jobs: list[Any]) -> Outcome:
         self._loop_reader.end_snapshot()
+        return await self._run_on_writer(functools.partial(self._run_group, jobs=jobs))
+
+    async def _run_on_writer(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._writer is None:
             self._writer = await open_writer(self.path)
         writer = self._writer
         try:
-            return await writer.run(functools.partial(self._run_group, jobs=jobs))
+            return await writer.run(work)
         except Exception as error:
             if _is_io_error(error):
                 self._writer = None
@@ -367,8 +396,13 @@ class SQLiteDatabase(GroupWriter):
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Copy the WAL into the file, so that it is begun again."""
         self._copied_changes = connection.total_changes
-        mode = "TRUNCATE" if os.stat(self._wal_text).st_size > WAL_BYTES else "PASSIVE"
-        connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        if os.stat(self._wal_text).st_size <= WAL_BYTES:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            return
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        # While the file is open for writing, its log is never empty: a log that is missing after
+        # a crash was lost.
+        self._write_mark(connection)
 
     # Closing
 
@@ -389,21 +423,11 @@ class SQLiteDatabase(GroupWriter):
             await _close(self._writer)
             self._writer = None
         if self._inode not in ((0, 0), self._identity_on_disk()):
-            self._keep_log()
+            keep_log(self.path)
         elif isinstance(self._finding, DatabaseDamaged):
             self._known.remember(self.path, self._finding.message)
         elif self._unverified is None and not self.suspect:
             self._known.remember(self.path)
-
-    def _keep_log(self) -> None:
-        # Our file was removed or replaced, and SQLite has left our log beside it. SQLite must
-        # not apply that log to another file, so it is kept under another name.
-        wal = wal_of(self.path)
-        with contextlib.suppress(OSError):
-            if wal.exists():
-                durable.rename(wal, wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
-        with contextlib.suppress(OSError):
-            durable.remove_files([self.path.with_name(self.path.name + "-shm")])
 
 
 async def _close(connection: Connection) -> None:

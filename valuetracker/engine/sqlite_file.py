@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from valuetracker import durable
 from valuetracker.engine import Job, NewRunnerFactory, TableCheck, mark
@@ -26,6 +27,7 @@ from valuetracker.engine.sqlite_connection import (
     SQLiteTransaction,
     connect,
     drive,
+    roll_back,
     translate,
 )
 from valuetracker.errors import DatabaseDamaged, DatabaseTooOld, PathNotAllowed
@@ -44,7 +46,7 @@ CHECKPOINT_PAGES = 4_000
 # the readers once, and cut it.
 WAL_BYTES = 32 * 1024 * 1024
 BUSY_MS = 5_000
-MARK = TableCheck(("identity", "name", "created_at", "checksum"), mark.verify)
+MARK = TableCheck(("identity", "name", "created_at", "opening", "checksum"), mark.verify)
 SELECT_MARK = f"SELECT {', '.join(MARK.columns)} FROM file"
 
 
@@ -90,6 +92,20 @@ def wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
+def keep_log(path: Path) -> None:
+    """
+    Keep the log of a file that was removed or replaced under another name.
+
+    SQLite has left it beside the file, and must not apply it to another one.
+    """
+    wal = wal_of(path)
+    with contextlib.suppress(OSError):
+        if wal.exists():
+            durable.rename(wal, wal.with_name(f"{wal.name}.left-{secrets.token_hex(4)}"))
+    with contextlib.suppress(OSError):
+        durable.remove_files([path.with_name(path.name + "-shm")])
+
+
 def check_header(path: Path) -> int:
     """Return the application id in the header; raise if this is not an SQLite file."""
     try:
@@ -128,12 +144,39 @@ def check_application_id(connection: sqlite3.Connection) -> None:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
 
 
-def inspect(connection: sqlite3.Connection, schema: Schema) -> tuple[str, str]:
-    """Return the identity and name of a file; refuse one that is not ours, or of the future."""
+class Mark(NamedTuple):
+    """The row of the table `file`."""
+
+    identity: str
+    name: str
+    created_at: str
+    # Another one each time the file is opened for writing.
+    opening: str = ""
+
+
+def inspect(connection: sqlite3.Connection, schema: Schema) -> Mark:
+    """Return the mark of a file; refuse one that is not ours, or of the future."""
     check_application_id(connection)
     check_version(version_of(connection), schema.migrations)
-    identity, name, _ = mark.verify(connection.execute(SELECT_MARK).fetchone())
-    return identity, name
+    return Mark(*mark.verify(connection.execute(SELECT_MARK).fetchone()))
+
+
+def write_mark(connection: sqlite3.Connection, new: Mark) -> None:
+    """Replace the mark of a file, in a transaction of its own."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        update_mark(connection, new)
+        connection.execute("COMMIT")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+def update_mark(connection: sqlite3.Connection, new: Mark) -> None:
+    connection.execute(
+        "UPDATE file SET identity = ?, name = ?, created_at = ?, opening = ?, checksum = ?",
+        mark.seal(*new),
+    )
 
 
 async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
@@ -142,7 +185,7 @@ async def read_identity(path: Path, schema: Schema) -> tuple[str, str]:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
     reader = await open_reader(path)
     try:
-        return await run(reader, functools.partial(inspect, schema=schema))
+        return (await run(reader, functools.partial(inspect, schema=schema)))[:2]
     finally:
         await reader.close()
 
@@ -204,7 +247,9 @@ def build(
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     migrate(connection, schema.migrations, Failpoint.from_environment())
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", mark.seal(identity, name, at))
+    connection.execute(
+        "INSERT INTO file VALUES (?, ?, ?, ?, ?)", mark.seal(*Mark(identity, name, at))
+    )
     drive(setup(SQLiteTransaction(connection)))
     connection.execute("COMMIT")
     if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":

@@ -16,7 +16,8 @@ The errors that the API answers with, and those that stop the server from starti
     │   ├── ScopeMissing, AdminRequired
     │   └── OutsideRoots, SymlinkRefused
     ├── NotFound              404
-    │   ├── RouteNotFound, ExtensionNotRegistered, JobNotFound, BackupNotFound, TokenNotFound
+    │   ├── RouteNotFound, ExtensionNotRegistered, JobNotFound, BackupNotFound, NotInBackup
+    │   ├── TokenNotFound
     │   ├── CharacterNotFound, InstanceNotFound, DataKeyNotFound
     │   ├── ChatNotFound, MessageNotFound, VersionNotFound, ProcessedNotFound
     │   ├── OperationNotFound, CheckpointNotFound
@@ -25,14 +26,14 @@ The errors that the API answers with, and those that stop the server from starti
     ├── RequestTimeout        408
     ├── Conflict              409
     │   ├── ExtensionExists, PathInUse, PathDiffers, ExtensionNotEmpty, IdsClash
-    │   ├── BackupRunning, AdminTokenFirst
+    │   ├── BackupRunning, RestoreOverwrites, BackupUnusable, AdminTokenFirst
     │   ├── StaleSession, ChatMismatch, ChatArchived, ChatExists
     │   ├── OperationExists, IllegalMove, StaleClaim, OperationsPending, MessageHidden
     │   ├── CheckpointExists, CheckpointWaiting, CheckpointFailed, CheckpointInvalid
     │   ├── TypeConflict, NumberLeftRange, PatchFailed, PatchTestFailed
     │   ├── PluginConflict, NewerInstalled, PythonUnusable, NotWritable
     │   └── LorebookExists, LorebookDamaged
-    ├── Compacted             410
+    ├── Compacted, IncarnationEnded  410
     ├── RevisionConflict      412
     ├── TooLarge              413
     │   └── BodyTooLarge, ValueTooLarge

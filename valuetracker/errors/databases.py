@@ -154,6 +154,29 @@ class BackupRunning(Conflict):
     hint = "Wait until it has ended."
 
 
+class NotInBackup(NotFound):
+    """The backup does not have this extension."""
+
+    code = "not_in_backup"
+    hint = "`GET /backup` lists the extensions that each backup has."
+
+
+class RestoreOverwrites(Conflict):
+    """There are extensions that a restore would replace."""
+
+    code = "restore_overwrites"
+    hint = (
+        "Nothing was changed. Repeat it with `force`: what is replaced is kept in the trash folder."
+    )
+
+
+class BackupUnusable(Conflict):
+    """The backup cannot be restored."""
+
+    code = "backup_unusable"
+    hint = "Nothing was changed. `details.findings` says what is wrong. Choose another backup."
+
+
 class ImportInvalid(BadRequest):
     """The file cannot be imported."""
 

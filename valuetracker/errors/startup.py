@@ -23,7 +23,10 @@ class PortUnusable(StartupError):
 class RegistryUnusable(StartupError):
     """The registry of the data directory cannot be used."""
 
-    hint = "It is left as it is. Use another `--data-dir`, or move this one away."
+    hint = (
+        "It is left as it is. `valuetracker registry rebuild` moves it to the trash folder, and "
+        "makes another one of the databases that are there."
+    )
 
 
 class DataDirectoryInUse(StartupError):

@@ -155,6 +155,14 @@ class CursorMismatch(BadRequest):
     hint = "Send a cursor that the same feed has given, or leave it out to begin now."
 
 
+class IncarnationEnded(ValueTrackerError):
+    """The database was restored since this cursor was given."""
+
+    status = 410
+    code = "incarnation_ended"
+    hint = "Read the values again, and go on with the cursor or ETag that comes with them."
+
+
 class Compacted(ValueTrackerError):
     """The log was compacted and no longer reaches back that far."""
 

@@ -24,6 +24,7 @@ from valuetracker.runtime.feed import FeedStream
 from valuetracker.runtime.growth import Growth
 from valuetracker.runtime.jobs import Jobs
 from valuetracker.runtime.nightly import Nightly
+from valuetracker.runtime.restoring import Restoring
 from valuetracker.runtime.users import Users
 from valuetracker.settings import Settings
 from valuetracker.spool import Spool
@@ -71,6 +72,7 @@ class Service:
     users: Users
     backups: Backups
     nightly: Nightly
+    restoring: Restoring
     gate: Gate
     growth: Growth
     # The counts of all routes, by path and method.

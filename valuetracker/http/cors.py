@@ -12,7 +12,9 @@ from valuetracker.http.request_parsing import CLIENT_HEADERS
 
 ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS = b", ".join(sorted(CLIENT_HEADERS | {b"traceparent", b"x-request-id"}))
-EXPOSED_HEADERS = b"etag, idempotency-replayed, x-live, x-request-id, x-revision, x-superseded"
+EXPOSED_HEADERS = (
+    b"etag, idempotency-replayed, x-incarnation, x-live, x-request-id, x-revision, x-superseded"
+)
 PREFLIGHT_SECONDS = b"600"
 
 

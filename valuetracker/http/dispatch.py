@@ -375,7 +375,7 @@ class Dispatcher:
     ) -> Reply:
         """Return the answer for what a handler has returned."""
         if isinstance(result, Written):
-            extra = [(b"x-revision", b"%d" % result.revision)]
+            extra = [(b"x-revision", b"%d" % result.revision), *of_incarnation(result.incarnation)]
             if result.replayed:
                 extra.append((b"idempotency-replayed", b"true"))
             if not result.live:
@@ -407,7 +407,8 @@ class Dispatcher:
         """Return the answer to a read, with its ETag, and keep it in the answer cache."""
         body = orjson.dumps(read.result)
         etag = f'"{read.etag}"'.encode() if read.etag is not None else None
-        reply = json_reply(endpoint.status, body, [(b"etag", etag)] if etag else [])
+        extra = [(b"etag", etag)] if etag else []
+        reply = json_reply(endpoint.status, body, [*extra, *of_incarnation(read.incarnation)])
         reply.etag = etag
         reply.counts = call.counts
         named = headers.get(b"x-extension-id", b"")
@@ -420,3 +421,8 @@ class Dispatcher:
             key = (call.caller.scope, named, request.target)
             self.cache.keep(key, reply, read.extension, read.tags, read.shows, read.is_list)
         return if_modified(reply, headers)
+
+
+def of_incarnation(incarnation: int) -> Headers:
+    """Return the header that names an incarnation; the first one has none."""
+    return [(b"x-incarnation", b"%d" % incarnation)] if incarnation else []

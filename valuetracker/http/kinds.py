@@ -28,6 +28,7 @@ from valuetracker.errors import (
 from valuetracker.records import moment
 from valuetracker.store.history import Cursor
 from valuetracker.store.log.state_at import AsOf, ChatAt
+from valuetracker.store.rows.head import KnownRevision
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,9 @@ def _parse_chat_at(text: str) -> ChatAt:
 
 
 def _parse_cursor(text: str) -> Cursor:
-    entry, _, index = text.partition("-")
-    return Cursor(POSITION.parse(entry), POSITION.parse(index))
+    entry, _, rest = text.partition("-")
+    index, incarnation = _parse_position(rest)
+    return Cursor(POSITION.parse(entry), index, incarnation)
 
 
 def _parse_extension_ids(text: str) -> tuple[str, ...]:
@@ -192,16 +194,21 @@ def _parse_extension_ids(text: str) -> tuple[str, ...]:
     return found
 
 
-def _parse_feed_cursor(text: str) -> int | dict[str, int]:
-    """Return the revision of one extension, or those of several by their ids."""
+def _parse_feed_cursor(text: str) -> KnownRevision | dict[str, KnownRevision]:
+    """Return the cursor of one extension, or those of several by their ids."""
     if ":" not in text:
-        revision: int = POSITION.parse(text)
-        return revision
+        return _parse_position(text)
     pairs = [each.partition(":") for each in text.split(",")]
     cursors = {id: number for id, _, number in pairs}
     if len(cursors) < len(pairs) or not all(map(names.EXTENSION_ID.match, cursors)):
         raise InvalidQuery("This must name each extension once, as in `a:12,b:7`.")
-    return {id: POSITION.parse(number) for id, number in cursors.items()}
+    return {id: _parse_position(number) for id, number in cursors.items()}
+
+
+def _parse_position(text: str) -> KnownRevision:
+    """Return a cursor such as `12`, or `12.2` once it was restored twice."""
+    revision, dot, incarnation = text.partition(".")
+    return KnownRevision(POSITION.parse(revision), INCARNATION.parse(incarnation) if dot else 0)
 
 
 REVISION = Kind({"type": "integer", "minimum": 0}, _parse_revision)
@@ -209,13 +216,14 @@ AT = Kind({"type": "string", "examples": ["42", "2026-01-31T12:00:00Z"]}, _parse
 CHAT_AT = Kind({"type": "string", "examples": ["42", "message:m-17"]}, _parse_chat_at)
 LARGEST_NUMBER = 2**63 - 1
 POSITION = number_kind(0, LARGEST_NUMBER)
+INCARNATION = number_kind(1, LARGEST_NUMBER)
 LARGEST_PAGE = 1_000
 PAGE_SIZE = number_kind(1, LARGEST_PAGE)
 CURSOR = Kind({"type": "string"}, _parse_cursor)
 # How many extensions one feed may follow.
 EXTENSIONS_PER_FEED = 32
 EXTENSION_IDS = Kind({"type": "string", "examples": ["a,b"]}, _parse_extension_ids)
-FEED_CURSOR = Kind({"type": "string", "examples": ["12", "a:12,b:7"]}, _parse_feed_cursor)
+FEED_CURSOR = Kind({"type": "string", "examples": ["12", "12.2", "a:12,b:7.2"]}, _parse_feed_cursor)
 # For callers any text: the ordinal of the last item.
 LIST_CURSOR = Kind({"type": "string"}, POSITION.parse)
 

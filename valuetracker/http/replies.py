@@ -149,7 +149,8 @@ class Reply:
 
     def updated(self, body: bytes, etag: bytes) -> Reply:
         """Return the same answer with another body and ETag."""
-        extra = [(b"etag", etag)]
+        others = [each for each in self.extra if each[0] != b"etag"]
+        extra = [(b"etag", etag), *others]
         return Reply(self.status, self.common, extra, body, etag, counts=self.counts)
 
     def with_share(self, share: Share) -> Reply:

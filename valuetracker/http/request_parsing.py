@@ -32,6 +32,7 @@ from valuetracker.http.replies import HeaderMap, Headers, Request
 from valuetracker.http.router import Match, decode
 from valuetracker.large_json import LargeDocument
 from valuetracker.names import HEADER_TEXT_LENGTH, check_extension_id, check_id, check_key
+from valuetracker.store.rows.head import KnownRevision
 from valuetracker.store.tx.context import NO_CONTEXT, Anchor, Context
 from valuetracker.values import canonical, parse, parse_large
 
@@ -64,7 +65,7 @@ FINGERPRINT_HEADERS = (b"content-type", b"x-actor", b"x-chat-id", b"x-message-id
 # Media types of JSON; parameters follow after a semicolon.
 JSON_TYPE = re.compile(rb"application/(?:[a-z0-9.+-]+\+)?json\Z", re.IGNORECASE)
 CHARSET = re.compile(rb'charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
-IF_MATCH = re.compile(rb'"([0-9]{1,18})"\Z')
+IF_MATCH = re.compile(rb'"([0-9]{1,18})(?:\.([1-9][0-9]{0,8}))?"\Z')
 ACTOR = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
@@ -133,7 +134,7 @@ def _parse_text_header(headers: HeaderMap, name: str) -> str | None:
         raise InvalidHeader(error.message) from None
 
 
-def _parse_if_match(endpoint: Endpoint, condition: bytes | None) -> int | None:
+def _parse_if_match(endpoint: Endpoint, condition: bytes | None) -> KnownRevision | None:
     if condition is None:
         return None
     if not endpoint.conditional:
@@ -144,7 +145,7 @@ def _parse_if_match(endpoint: Endpoint, condition: bytes | None) -> int | None:
             'If-Match must be one revision in double quotes, such as "42".',
             hint="Use the `ETag` of the answer you read.",
         )
-    return int(match[1])
+    return KnownRevision(int(match[1]), int(match[2] or 0))
 
 
 def _fingerprint(request: Request, headers: HeaderMap) -> str:

@@ -102,7 +102,8 @@ class FeedPage(TypedDict):
     """Revisions in order; `next` is passed back as `since`."""
 
     items: list[FeedEvent]
-    next: int
+    # Text once the database was restored: `12.2`.
+    next: int | str
 
 
 class JointPage(TypedDict):

@@ -75,6 +75,23 @@ class Backup(TypedDict):
     hook: int | None
 
 
+class RestoredExtension(TypedDict):
+    """An extension that was restored; if it was there before, that state is in the trash."""
+
+    id: str
+    user: str
+    revision: int
+    incarnation: int
+    replaced: bool
+
+
+class RestoredBackup(TypedDict):
+    """The extensions that were restored from a backup."""
+
+    name: str
+    extensions: list[RestoredExtension]
+
+
 class BackupHealth(TypedDict):
     """When the last backup was made, and what went wrong since."""
 
@@ -84,8 +101,21 @@ class BackupHealth(TypedDict):
     error: str | None
 
 
+class Salvaged(TypedDict):
+    """A file to import with all that is intact of a damaged database, and what is lost."""
+
+    extension: str
+    file: str
+    values: int
+    lost: list[str]
+
+
 class Verified(TypedDict):
-    """The outcome of verifying an extension: what is wrong, and where."""
+    """
+    The outcome of verifying an extension: what is wrong, and where.
+
+    `repaired` is true if indexes or keyframes were damaged, and have been made anew.
+    """
 
     extension: str
     sound: bool
@@ -94,3 +124,4 @@ class Verified(TypedDict):
     rows: int
     entries: int
     checkpoints: int
+    repaired: bool

@@ -54,6 +54,8 @@ class Owner(Protocol):
     @property
     def etag(self) -> bytes: ...
 
+    def etag_of(self, revision: int) -> bytes: ...
+
 
 Answer = TypeVar("Answer", bound=KeptAnswer)
 
@@ -222,7 +224,7 @@ class AnswerCache(Generic[Answer]):
 
     def _replace(self, entry: Entry[Answer], body: bytes, revision: int) -> None:
         self._count(entry, len(body) - len(entry.answer.body))
-        entry.answer = entry.answer.updated(body, b'"%d"' % revision)
+        entry.answer = entry.answer.updated(body, entry.owner.etag_of(revision))
 
     def _count(self, entry: Entry[Answer], more: int) -> None:
         entry.size += more

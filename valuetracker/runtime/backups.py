@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import os
 import re
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import orjson
 
 from valuetracker import __version__, durable
 from valuetracker.clock import Clock
+from valuetracker.engine.data_directory import MANIFEST
 from valuetracker.errors import (
     BackupNotFound,
     BackupRunning,
@@ -32,26 +31,22 @@ from valuetracker.errors import (
     StorageFull,
     ValueTrackerError,
 )
-from valuetracker.names import DEFAULT_USER
+from valuetracker.names import DEFAULT_USER, EXTENSION_ID, USER
 from valuetracker.records import BackedUp, Backup, BackupHealth, NotBackedUp, time_text
+from valuetracker.runtime.backup_files import check_export, export_to, meaning, measure, sync
 from valuetracker.runtime.extensions import Extensions
 from valuetracker.runtime.jobs import Job
 from valuetracker.runtime.registry import Record
 from valuetracker.runtime.users import Users
 from valuetracker.store.rows.head import load_head
-from valuetracker.store.rows.snapshot import Snapshot
-from valuetracker.store.transfer.exporting import write_lines
-from valuetracker.store.transfer.lines import Lines, LineWriter
-from valuetracker.store.transfer.part import Wanted
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
-MANIFEST, HOOK = "manifest.json", "hook.json"
+HOOK = "hook.json"
 MANUAL, NIGHTLY = "manual", "nightly"
 UNFINISHED = ".new-"
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}-[0-9]{3}Z-[a-z]+\Z")
-CHUNK_BYTES = 1024 * 1024
 
 
 class Backups:
@@ -90,10 +85,10 @@ class Backups:
             try:
                 backup = await self._create(kind, job or Job("backup", ""))
             except BaseException as error:
-                meaning = _meaning(error)
-                is_known = isinstance(meaning, ValueTrackerError)
-                self._error = str(meaning) if is_known else "It was interrupted."
-                raise meaning from error
+                cause = meaning(error)
+                is_known = isinstance(cause, ValueTrackerError)
+                self._error = str(cause) if is_known else "It was interrupted."
+                raise cause from error
             self._error = None
             return backup
 
@@ -168,7 +163,7 @@ class Backups:
         except ValueTrackerError as error:
             failed.append(_failure(record.id, handle, error))
         except OSError as error:
-            raise _meaning(error) from error
+            raise meaning(error) from error
 
     async def _copy(
         self, folder: Path, handle: str, extensions: Extensions, record: Record
@@ -180,25 +175,26 @@ class Backups:
         extension = await extensions.acquire(record.id)
         try:
             await extension.database.verified()
-            before = extension.revision
+            before, incarnation = extension.revision, extension.incarnation
             if engine.copies_files:
                 await extension.database.copy_to(path)
-                revision = (await engine.verify_copy(path, load_head)).revision
+                head = await engine.verify_copy(path, load_head)
+                revision, incarnation = head.revision, head.incarnation
             else:
-                revision = (await extension.read(_export, record.id, path)).result
-                await asyncio.to_thread(_sync, path)
-                await asyncio.to_thread(_check_export, path)
+                revision = (await extension.read(export_to, record.id, path)).result
+                await asyncio.to_thread(sync, path)
+                await asyncio.to_thread(check_export, path)
             if not before <= revision:
                 raise DatabaseDamaged("The copy is older than the database.")
         finally:
             extensions.release(extension)
-        size, digest = await asyncio.to_thread(_measure, path)
+        size, digest = await asyncio.to_thread(measure, path)
         return {
             "id": record.id,
             "user": handle,
             "file": f"{handle}/{path.name}",
             "location": record.location or "",
-            "incarnation": 0,
+            "incarnation": incarnation,
             "revision": revision,
             "bytes": size,
             "sha256": digest,
@@ -215,23 +211,24 @@ class Backups:
     def _read(self, manifest: Path) -> Backup | None:
         if not NAME.match(manifest.parent.name):
             return None
-        try:
-            backup: Backup = orjson.loads(manifest.read_bytes())
-            if backup["name"] != manifest.parent.name:
-                return None
-            backup["createdAt"], backup["extensions"], backup["failed"]
-            hook = manifest.with_name(HOOK)
-            backup["hook"] = orjson.loads(hook.read_bytes())["code"] if hook.exists() else None
-        except (OSError, ValueError, TypeError, KeyError):
-            # Somebody else's folder, or one that is damaged: it is listed as little as it is used.
-            return None
-        return backup
+        backup = read_manifest(manifest)
+        return backup if backup is not None and backup["name"] == manifest.parent.name else None
 
     def find(self, name: str) -> Backup:
         backup = self._read(self.folder / name / MANIFEST) if NAME.match(name) else None
         if backup is None:
             raise BackupNotFound()
         return backup
+
+    def find_folder(self, name_or_path: str) -> tuple[Path, Backup]:
+        """Return the folder of a backup, by its name or by a path to somewhere else."""
+        if NAME.match(name_or_path):
+            return self.folder / name_or_path, self.find(name_or_path)
+        folder = Path(name_or_path)
+        backup = read_manifest(folder / MANIFEST)
+        if backup is None:
+            raise BackupNotFound(f"{folder} is not the folder of a backup.")
+        return folder, backup
 
     def delete(self, name: str) -> None:
         """Delete a backup: it loses its name first, so that none is ever half there."""
@@ -250,13 +247,13 @@ class Backups:
             job.report(number, len(backup["extensions"]))
             path = self.folder / name / each["file"]
             try:
-                size, digest = await asyncio.to_thread(_measure, path)
+                size, digest = await asyncio.to_thread(measure, path)
                 if (size, digest) != (each["bytes"], each["sha256"]):
                     findings.append(f"{each['file']}: It is not the file that was backed up.")
                 elif path.suffix == ".db" and engine.copies_files:
                     await engine.verify_copy(path, load_head)
                 elif path.suffix != ".db":
-                    await asyncio.to_thread(_check_export, path)
+                    await asyncio.to_thread(check_export, path)
             except OSError:
                 findings.append(f"{each['file']}: It cannot be read.")
             except ValueTrackerError as error:
@@ -315,6 +312,28 @@ class Backups:
         }
 
 
+def read_manifest(path: Path) -> Backup | None:
+    """Return what a manifest says; None if it is damaged, or somebody else's."""
+    try:
+        backup: Backup = orjson.loads(path.read_bytes())
+        backup["createdAt"], backup["extensions"], backup["failed"]
+        if not all(map(_is_entry, backup["extensions"])):
+            return None
+        hook = path.with_name(HOOK)
+        backup["hook"] = orjson.loads(hook.read_bytes())["code"] if hook.exists() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return backup
+
+
+def _is_entry(entry: BackedUp) -> bool:
+    """Return true if an entry names a file where a file of a backup lies."""
+    named = EXTENSION_ID.match(entry["id"]) and USER.match(entry["user"])
+    files = (f"{entry['user']}/{entry['id']}.{suffix}" for suffix in ("db", "jsonl"))
+    numbers = (entry["revision"], entry["incarnation"], entry["bytes"])
+    return bool(named) and entry["file"] in files and all(type(each) is int for each in numbers)
+
+
 def _week(at: str) -> tuple[int, int]:
     year, week, _ = datetime.fromisoformat(at).isocalendar()
     return year, week
@@ -322,58 +341,3 @@ def _week(at: str) -> tuple[int, int]:
 
 def _failure(id: str, handle: str, error: ValueTrackerError) -> NotBackedUp:
     return {"id": id, "user": handle, "code": error.code, "error": error.message}
-
-
-def _meaning(error: BaseException) -> BaseException:
-    """Return the error that a caller gets for an error of the file system."""
-    if isinstance(error, OSError) and error.errno in durable.FULL:
-        return StorageFull()
-    if isinstance(error, OSError):
-        return DatabaseDamaged(f"The folder of the backups cannot be used: {error.strerror}.")
-    return error
-
-
-def _measure(path: Path) -> tuple[int, str]:
-    """Return the size of a file, and its SHA-256."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(CHUNK_BYTES):
-            digest.update(piece)
-            size += len(piece)
-    return size, digest.hexdigest()
-
-
-# On PostgreSQL
-
-
-async def _export(tx: Snapshot, extension_id: str, path: Path) -> int:
-    with _new_file(path) as file:
-        return await write_lines(tx, extension_id, Wanted(), True, LineWriter(file))
-
-
-def _new_file(path: Path) -> IO[bytes]:
-    return open(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb")
-
-
-def _sync(path: Path) -> None:
-    durable.sync_file(path)
-    durable.sync_name(path)
-
-
-def _check_export(path: Path) -> None:
-    with path.open("rb") as file:
-        Lines(_Content(file, path.stat().st_size)).check()
-
-
-class _Content:
-    """A file as `Lines` reads it."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        self._file = file
-        self.size = size
-
-    def rewind(self) -> None:
-        self._file.seek(0)
-
-    def read(self, size: int = CHUNK_BYTES) -> bytes:
-        return self._file.read(size)

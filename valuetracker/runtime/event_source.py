@@ -35,6 +35,7 @@ class Source(Protocol):
     """The extension whose changes a feed reports."""
 
     revision: int
+    incarnation: int
 
     async def read_result(self, verb: Any, *arguments: Any) -> Any: ...
 
@@ -71,10 +72,13 @@ class EventSource:
             # A gap: its revisions are in the log only.
             self.clear()
         for revision in revisions:
-            event = event_bytes(event_record(revision, Filter()))
+            event = self._bytes(event_record(revision, Filter()))
             recent.append((revision, event))
             self._recent_bytes += len(event) + revision.size
         self.forget_oldest()
+
+    def _bytes(self, event: FeedEvent) -> bytes:
+        return event_bytes(event, self._source.incarnation)
 
     def forget_oldest(self) -> None:
         """Keep no more of the latest events than this feed may."""
@@ -148,7 +152,7 @@ class EventSource:
         if wanted.everything:
             return _keep_needed([(each.revision, event) for each, event in recent], last, share)
         found = wanted_events([revision for revision, _ in recent], wanted)
-        return _keep_needed([(each["revision"], event_bytes(each)) for each in found], last, share)
+        return _keep_needed([(each["revision"], self._bytes(each)) for each in found], last, share)
 
     async def _read_events(self, since: int, wanted: Filter) -> Events:
         """Return the next events of the log."""
@@ -159,7 +163,7 @@ class EventSource:
             size = 0
             for revision in found.revisions:
                 for each in wanted_events([revision], wanted):
-                    event = event_bytes(each)
+                    event = self._bytes(each)
                     size += len(event)
                     if events and size > event_memory.PIECE_BYTES:
                         return _keep_needed(events, events[-1][0], share)

@@ -14,7 +14,7 @@ one:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypedDict, TypeVar
@@ -26,7 +26,7 @@ from valuetracker.errors import ValueTrackerError
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.feed import Feed
 from valuetracker.store.remembered import fill_answer, is_incomplete
-from valuetracker.store.rows.head import Head, load_head
+from valuetracker.store.rows.head import Head, load_head, marked
 from valuetracker.store.rows.row_cache import RowCache
 from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.tags import ALL_INSTANCES, EVERYTHING, Tag
@@ -57,6 +57,7 @@ class Read(Generic[T]):
     result: T
     revision: int
     etag: int | str | None
+    incarnation: int
     tags: frozenset[Tag]
     keepable: bool
     # See `Snapshot`.
@@ -75,11 +76,13 @@ class Extension:
         committed: Callable[[Extension, Commit], None],
         capacity: Capacity,
         clock: Clock | None = None,
+        mark_opening: MarkOpening | None = None,
     ) -> None:
         self.id = id
         self._clock = clock or Clock()
         self.database = database
         self.revision = head.revision
+        self.incarnation = head.incarnation
         # The ETag of lists.
         self.etag = etag_of(head.tag)
         # How many requests use the database now.
@@ -88,6 +91,9 @@ class Extension:
         self.used_at = 0
         # Set while it, or all that its user has, takes more than it may.
         self.full: Full | None = None
+        # Marks the database as open for writing; None once it is marked, or needs no mark.
+        self._mark_opening = mark_opening
+        self._marking = asyncio.Lock()
         self._commits = 0
         self._committed = committed
         self._waiting: list[asyncio.Future[None]] = []
@@ -110,7 +116,7 @@ class Extension:
             if commit.revision - commit.revisions != self.revision:
                 # Commits before this one were not reported to us: any answer may be stale.
                 commit.tags = None
-            self.revision = commit.revision
+            self.revision, self.incarnation = commit.revision, commit.incarnation
             self.etag = etag_of(commit.tag)
             self._commits += 1
             if commit.tags is None or ALL_INSTANCES in commit.tags:
@@ -151,7 +157,10 @@ class Extension:
             if not self.database.writing:
                 # The report of a commit was lost, or another process wrote: any cached
                 # answer may be stale.
-                self.apply_commit(Commit(revision, tags=None, tag=snapshot.head.tag))
+                head = snapshot.head
+                self.apply_commit(
+                    Commit(revision, None, tag=head.tag, incarnation=head.incarnation)
+                )
                 break
             await self._next_commit()
         if isinstance(result, ValueTrackerError):
@@ -162,7 +171,8 @@ class Extension:
             self,
             result,
             revision,
-            snapshot.etag,
+            snapshot.marked_etag,
+            snapshot.head.incarnation,
             tags,
             keepable,
             snapshot.shows,
@@ -200,6 +210,8 @@ class Extension:
         context: Context = NO_CONTEXT,
         status: int = 200,
     ) -> Written:
+        if self._mark_opening is not None:
+            await self._mark()
         job = WriteJob(verb, arguments, context, status)
         try:
             written = await self._write(job)
@@ -209,6 +221,13 @@ class Extension:
             read = await self.read(fill_answer, written.body.decode(), written.revision)
             written.body = read.result
         return written
+
+    async def _mark(self) -> None:
+        await in_task()
+        async with self._marking:
+            if self._mark_opening is not None:
+                await self._mark_opening(self)
+                self._mark_opening = None
 
     async def _write(self, job: WriteJob) -> Written:
         try:
@@ -222,6 +241,9 @@ class Extension:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         await waiting
+
+    def etag_of(self, revision: int) -> bytes:
+        return etag_of(marked(revision, self.incarnation))
 
     # Counting uses
 
@@ -262,6 +284,9 @@ async def _read(
     except ValueTrackerError as refusal:
         # "Not found" was true at a revision, as any other answer was.
         return refusal, snapshot
+
+
+MarkOpening = Callable[[Extension], Awaitable[None]]
 
 
 def etag_of(tag: int | str) -> bytes:

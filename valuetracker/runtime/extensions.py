@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
+import secrets
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from valuetracker.clock import Clock
 from valuetracker.eager import in_task
-from valuetracker.engine import Database, Engine
+from valuetracker.engine import Database, Engine, FirstRows
 from valuetracker.errors import (
     DatabaseDamaged,
     ExtensionExists,
@@ -27,7 +28,7 @@ from valuetracker.errors import (
     StartupError,
     ValueTrackerError,
 )
-from valuetracker.records import ExtensionSummary, Verified, now
+from valuetracker.records import ExtensionSummary, now
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.event_memory import EventMemory
@@ -35,9 +36,8 @@ from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.heartbeat import Heartbeat
 from valuetracker.runtime.locks import NamedLocks
 from valuetracker.runtime.provisioning import SAVED_EVERY, Provisioning
+from valuetracker.runtime.rebuilding import rebuild
 from valuetracker.runtime.registry import Record, Registry
-from valuetracker.store.audit.audit import Report
-from valuetracker.store.audit.verifying import verify
 from valuetracker.store.compaction import Keep, compact
 from valuetracker.store.operations import sweep_all
 from valuetracker.store.rows.head import Head, load_head
@@ -86,7 +86,9 @@ class Extensions:
         return self._registry
 
     async def start(self) -> None:
-        registry = Registry(await self.engine.start(now()))
+        at = now()
+        first_rows = FirstRows(load_head, partial(rebuild, at=at))
+        registry = Registry(await self.engine.start(at, first_rows))
         try:
             await registry.load()
         except ValueTrackerError as error:
@@ -174,35 +176,41 @@ class Extensions:
 
     async def _open_record(self, record: Record) -> Extension:
         try:
-            database, head = await self._open_database(record)
+            opened = await Provisioning(self.engine, self.registry).open(record)
         except DatabaseDamaged:
             self.damaged.add(record.id)
             await self._save(replace(record, stamp=None))
             raise
+        database, head, settled = opened
+        if record.opening is not None or record.incarnation != settled.incarnation:
+            await self._save(settled)
         extension = Extension(
-            record.id, database, head, self._committed, self._capacity, self._clock
+            record.id,
+            database,
+            head,
+            self._committed,
+            self._capacity,
+            self._clock,
+            self._mark_opening if self.engine.has_stamps else None,
         )
         database.on_commit = extension.apply_commit
         database.counts = self._capacity.commits
         self.damaged.discard(record.id)
         return extension
 
-    async def _open_database(self, record: Record) -> tuple[Database, Head]:
-        assert record.location is not None
-        assert record.identity is not None
-        database = await self.engine.open(record.location, record.identity)
-        try:
-            head = await database.read(load_head)
-            if head.revision < record.revision:
-                raise DatabaseDamaged(
-                    "The database is older than what was last known of it.",
-                    hint="To go on from this older state, deregister the extension and "
-                    "register it again.",
-                )
-        except BaseException:
-            await database.close()
-            raise
-        return database, head
+    async def _mark_opening(self, extension: Extension) -> None:
+        """
+        Mark a database as open for writing: in the file first, then in the registry.
+
+        After a crash the two are compared: a file of another opening, or without its log, is older
+        than what was answered.
+        """
+        opening = secrets.token_hex(8)
+        await extension.database.mark_opening(opening)
+        record = self.registry.find(extension.id)
+        assert record is not None, "it is open"
+        settled = record.settled(extension.revision, extension.incarnation)
+        await self.registry.save(replace(settled, opening=opening))
 
     def _committed(self, extension: Extension, commit: Commit) -> None:
         self._cache.apply(extension, commit)
@@ -244,14 +252,18 @@ class Extensions:
         self._capacity.remove_open(extension)
         await extension.end(reason)
         head = await self._read_head(extension.database)
+        record = self.registry.find(extension.id)
+        if record is not None:
+            # While its log is still there: a log that is missing without this was lost.
+            record = record.settled(extension.revision, extension.incarnation)
+            await self._save(record)
         await extension.database.close()
         self._cache.remove_all(extension)
-        record = self.registry.find(extension.id)
         if record is not None and record.location is not None:
             stamp = None
             if head is not None:
                 (stamp,) = await self.engine.stamps([record.location])
-            await self._save(record.closed(extension.revision, head, stamp))
+            await self._save(record.closed(head, stamp))
 
     async def _read_head(self, database: Database) -> Head | None:
         """Return the head for the registry, if that can use it, and the database is sound."""
@@ -299,24 +311,6 @@ class Extensions:
             finally:
                 self.release(extension)
 
-    # Verifying
-
-    async def verify(self, extension_id: str, report: Report) -> Verified:
-        """Verify a database completely while it is in use."""
-        try:
-            extension = await self.acquire(extension_id)
-        except DatabaseDamaged as damage:
-            return _damaged(extension_id, damage)
-        try:
-            await extension.database.verified()
-            await extension.database.check_structure()
-            read = await extension.read(verify, extension_id, report)
-            return read.result
-        except DatabaseDamaged as damage:
-            return _damaged(extension_id, damage)
-        finally:
-            self.release(extension)
-
     # Registration
 
     async def register(self, extension_id: str, path: str | None) -> None:
@@ -331,21 +325,28 @@ class Extensions:
                 record = await provisioning.prepare(extension_id, location, known, now())
                 await self.registry.save(record)
 
-    async def deregister(self, extension_id: str, purge: bool) -> None:
+    @asynccontextmanager
+    async def kept_closed(self, extension_id: str, reason: str) -> AsyncIterator[Record | None]:
+        """Keep the database of an extension closed for a while; give what the registry knows."""
         async with self._registering, self._locks[extension_id]:
+            extension = self._open.get(extension_id)
+            if extension is not None:
+                # Writes in progress are finished and answered before the database is closed.
+                await self._close_locked(extension, reason)
             known = self.registry.find(extension_id)
+            if known is not None and extension is not None:
+                # The registry may not have been able to save it.
+                known = known.settled(extension.revision, extension.incarnation)
+            yield known
+
+    async def deregister(self, extension_id: str, purge: bool) -> None:
+        async with self.kept_closed(extension_id, "gone") as known:
             provisioning = Provisioning(self.engine, self.registry)
             self.damaged.discard(extension_id)
             if known is None:
                 if purge:
                     await provisioning.purge_unknown(extension_id)
                 return
-            extension = self._open.get(extension_id)
-            if extension is not None:
-                # Writes in progress are finished and answered before the database is closed.
-                await self._close_locked(extension, "gone")
-                known = self.registry.find(extension_id) or known
-                known = replace(known, revision=max(known.revision, extension.revision))
             if purge and known.location is not None:
                 known = await provisioning.purge(known, known.location)
             if known != self.registry.find(extension_id) or known.registered:
@@ -396,18 +397,6 @@ class Extensions:
             return _description(record, error.code)
         finally:
             self.release(extension)
-
-
-def _damaged(extension_id: str, damage: DatabaseDamaged) -> Verified:
-    return {
-        "extension": extension_id,
-        "sound": False,
-        "findings": [damage.message],
-        "revision": 0,
-        "rows": 0,
-        "entries": 0,
-        "checkpoints": 0,
-    }
 
 
 async def _head(tx: Snapshot) -> Head:

@@ -25,6 +25,7 @@ from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.event_memory import Held
 from valuetracker.runtime.event_source import EventSource, Source
 from valuetracker.store.feed_events import Filter, by_revision, notice_bytes
+from valuetracker.store.rows.head import marked
 from valuetracker.store.tx.jobs import Commit, Notice
 
 HEARTBEAT_SECONDS = 15.0
@@ -114,7 +115,8 @@ class Feed:
         self._woken_at = 0.0
         self._busy: set[asyncio.Event] = set()
         self._cost = 0.0
-        # Why the feed has ended: "gone" (deregistered) or "closed" (the database is closed).
+        # Why the feed has ended: "gone" (deregistered), "restored" (another state took the place
+        # of the database) or "closed" (the database is closed).
         self.ended: str | None = None
 
     @property
@@ -125,6 +127,10 @@ class Feed:
     def revision(self) -> int:
         """The newest revision of the extension."""
         return self._source.revision
+
+    @property
+    def incarnation(self) -> int:
+        return self._source.incarnation
 
     # Called by the extension
 
@@ -262,6 +268,9 @@ class Feed:
             following = True
             if self.ended == "gone":
                 yield GONE
+            elif self.ended == "restored":
+                # Reconnecting gives it the exact error.
+                yield OVERFLOW
             if self.ended is not None:
                 return
             self.served(wakeup)
@@ -287,6 +296,7 @@ class Feed:
         """Return the next events as one page; wait up to `wait` seconds if there are none yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
+        incarnation = self.incarnation
         wakeup = asyncio.Event()
         # A request that does not wait is no reader.
         if wait:
@@ -296,11 +306,11 @@ class Feed:
                 wakeup.clear()
                 items, since = await self.events.next_items(since, wanted, limit)
                 if items or self.ended is not None:
-                    return {"items": items, "next": since}
+                    return {"items": items, "next": marked(since, incarnation)}
                 if since < self._source.revision:
                     continue
                 if loop.time() >= end:
-                    return {"items": [], "next": since}
+                    return {"items": [], "next": marked(since, incarnation)}
                 with self._capacity.waiting():
                     await wait_for(wakeup, end - loop.time())
         finally:

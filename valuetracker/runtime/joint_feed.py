@@ -20,6 +20,7 @@ from valuetracker.errors import (
     Compacted,
     CursorMismatch,
     ExtensionNotRegistered,
+    IncarnationEnded,
     RevisionUnknown,
     ValueTrackerError,
 )
@@ -47,7 +48,9 @@ from valuetracker.store.feed_events import (
     find_chat_number,
     wanted_events,
 )
+from valuetracker.store.rows.head import KnownRevision, marked
 
+Cursors = dict[str, KnownRevision]
 T = TypeVar("T")
 
 
@@ -57,6 +60,8 @@ class Followed:
 
     id: str
     cursor: int
+    # The incarnation of that revision.
+    incarnation: int
     wanted: Filter
     # None while the database cannot be opened; then it is not tried again before `retry_at`.
     feed: Feed | None = None
@@ -86,7 +91,7 @@ class JointFeed:
         self._gone: list[str] = []
         self._compacted: dict[str, int] = {}
 
-    async def begin(self, ids: Sequence[str], cursors: dict[str, int] | None) -> None:
+    async def begin(self, ids: Sequence[str], cursors: Cursors | None) -> None:
         """Follow these extensions from their cursors on, or from now on; or refuse all of them."""
         try:
             for id in ids:
@@ -103,7 +108,7 @@ class JointFeed:
             self.close()
             raise
 
-    async def _begin(self, id: str, cursors: dict[str, int] | None) -> None:
+    async def _begin(self, id: str, cursors: Cursors | None) -> None:
         try:
             extension = await self._extensions.acquire(id)
         except ExtensionNotRegistered:
@@ -113,17 +118,18 @@ class JointFeed:
             self._gone.append(id)
             return
         try:
-            cursor = extension.revision if cursors is None else cursors.get(id)
+            head = KnownRevision(extension.revision, extension.incarnation)
+            cursor = head if cursors is None else cursors.get(id)
             if cursor is None:
                 raise CursorMismatch(f"The cursor does not name {id}.")
-            check_since(extension.revision, cursor)
             chat_id, chat = self._wanted.chat_id, None
             if chat_id is not None:
                 chat = await extension.read_result(find_chat_number, chat_id)
-            each = Followed(id, cursor, replace(self._wanted, chat=chat))
+            each = Followed(id, *cursor, replace(self._wanted, chat=chat))
             try:
-                await extension.read_result(check_cursor, cursor)
-            except Compacted as error:
+                check_since(head, cursor)
+                await extension.read_result(check_cursor, cursor.revision)
+            except (Compacted, IncarnationEnded) as error:
                 self._skip(each, extension.feed, error)
             self._attach(each, extension)
             self._followed.append(each)
@@ -272,7 +278,9 @@ class JointFeed:
     @property
     def _cursor(self) -> str:
         """The cursor of the reader: each extension that is followed, and how far it was read."""
-        return ",".join(f"{each.id}:{each.cursor}" for each in self._followed)
+        return ",".join(
+            f"{each.id}:{marked(each.cursor, each.incarnation)}" for each in self._followed
+        )
 
     def _reports(self) -> bytes:
         """Return the events about extensions that are gone, or whose log was compacted too far."""
@@ -303,7 +311,7 @@ class JointFeed:
 
     async def _find_feed(self, each: Followed) -> Feed | None:
         """Return the feed of an extension; open its database again if it was closed."""
-        if each.feed is not None and each.feed.ended != "closed":
+        if each.feed is not None and each.feed.ended not in ("closed", "restored"):
             return each.feed
         self._detach(each)
         if self._extensions.ending or asyncio.get_running_loop().time() < each.retry_at:
@@ -311,6 +319,8 @@ class JointFeed:
         try:
             extension = await self._extensions.acquire(each.id)
             try:
+                if extension.incarnation != each.incarnation:
+                    self._skip(each, extension.feed, IncarnationEnded())
                 self._attach(each, extension)
             finally:
                 self._extensions.release(extension)
@@ -336,7 +346,7 @@ class JointFeed:
     def _skip(self, each: Followed, feed: Feed, gap: ValueTrackerError) -> None:
         """Go on with the newest revision, because those before it cannot be read any more."""
         self._compacted[each.id] = gap.details.get("oldest", feed.revision)
-        each.cursor = feed.revision
+        each.cursor, each.incarnation = feed.revision, feed.incarnation
 
     def _advance(self, each: Followed, cursor: int) -> None:
         each.cursor = max(each.cursor, cursor)

@@ -6,9 +6,10 @@ The callers hold the lock of the extension and the lock of all registrations.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
-from valuetracker.engine import Engine, Transaction
+from valuetracker.engine import Database, Engine, Transaction
 from valuetracker.errors import (
     DatabaseDamaged,
     PathDiffers,
@@ -22,9 +23,13 @@ from valuetracker.store.tx.changes import UpdateHead
 from valuetracker.store.tx.jobs import WriteJob
 from valuetracker.store.tx.ledger import Ledger
 
+logger = logging.getLogger(__name__)
+
 # The registry saves the revision of an extension when its database is closed and each time
 # this many revisions were written, so the saved revision lags behind by little more than this.
-SAVED_EVERY = 1_000
+SAVED_EVERY = 500
+# So many numbers are left out where the registry may lag behind: more than were ever given out.
+SKIPPED = 1_000
 
 
 class Provisioning:
@@ -57,15 +62,51 @@ class Provisioning:
         self, extension_id: str, location: str, known: Record | None, at: str
     ) -> Record:
         """Create, adopt or reuse the database at `location`, and return its registry row."""
-        floor = known.revision if known is not None else 0
-        if known is not None and known.location == location:
-            identity = await self._reuse(location, known)
+        before = known or Record(extension_id, None, None, 0, False, at)
+        if before.location == location:
+            identity = await self._reuse(location, before)
         else:
-            identity = await self._create_or_adopt(extension_id, location, floor, at)
-        head = await self._continue_above(location, identity, floor)
+            identity = await self._create_or_adopt(before, location, at)
+        record = replace(
+            before, location=location, identity=identity, registered=1, registered_at=at
+        )
+        database, head, record = await self.open(record)
+        await database.close()
         (stamp,) = await self._engine.stamps([location])
-        record = Record(extension_id, location, identity, floor, True, at)
-        return record.closed(head.revision, head, stamp)
+        return record.closed(head, stamp)
+
+    async def open(self, record: Record) -> tuple[Database, Head, Record]:
+        """
+        Open a database, and compare it with what the registry knows of it.
+
+        If it is older than that, somebody has put a copy in its place, or its log was lost: then a
+        new incarnation begins, above all revisions that may have been given out. The registry
+        saves that first. Returns the row of the registry as it should be from now on.
+        """
+        assert record.location is not None
+        assert record.identity is not None
+        database = await self._engine.open(record.location, record.identity)
+        try:
+            head = await database.read(load_head)
+            reason = why_older(record, head, database)
+            if reason is None:
+                return database, head, record.settled(head.revision, head.incarnation)
+            logger.error(
+                "a new incarnation of a database begins",
+                extra={"extension": record.id, "reason": reason, "revision": head.revision},
+            )
+            skipped = SKIPPED if record.opening is not None else 0
+            record = record.settled(
+                max(record.revision, head.revision) + skipped,
+                max(record.incarnation, head.incarnation) + 1,
+            )
+            await database.verified()
+            await self._registry.save(record)
+            await database.write(WriteJob(begin_incarnation, (record.revision, record.incarnation)))
+            return database, await database.read(load_head), record
+        except BaseException:
+            await database.close()
+            raise
 
     async def _reuse(self, location: str, known: Record) -> str:
         """Return the identity of a database that was registered before; it must be the same."""
@@ -74,17 +115,18 @@ class Provisioning:
             raise DatabaseDamaged("The file is not the one that was registered.")
         return identity
 
-    async def _create_or_adopt(self, extension_id: str, location: str, floor: int, at: str) -> str:
+    async def _create_or_adopt(self, before: Record, location: str, at: str) -> str:
         """Create the database, or take the one that is there, and return its identity."""
+        extension_id, floor, incarnation = before.id, before.revision, before.incarnation
 
         async def setup(transaction: Transaction) -> None:
-            await make_head(transaction, floor)
+            await make_head(transaction, floor, incarnation)
 
         if not await self._engine.exists(location):
             return await self._engine.create(location, extension_id, at, setup)
         if await self._engine.can_adopt(location, original_file.recognise):
             progress = adoption.Progress(extension_id)
-            convert = adoption.conversion(floor, progress)
+            convert = adoption.conversion(floor, incarnation, progress)
             identity = await self._engine.adopt(location, extension_id, at, convert)
             progress.end()
             return identity
@@ -95,39 +137,23 @@ class Provisioning:
             raise PathInUse("That file is the database of another extension.")
         return identity
 
-    async def _continue_above(self, location: str, identity: str, floor: int) -> Head:
-        """
-        Raise the revision of the database to `floor` if it is lower, and return its head.
-
-        An older copy of the file must not give out numbers that were given out before.
-        """
-        database = await self._engine.open(location, identity)
-        try:
-            head = await database.read(load_head)
-            if head.revision < floor:
-                await database.verified()
-                await database.write(WriteJob(skip_to, (floor,)))
-                head = await database.read(load_head)
-            return head
-        finally:
-            await database.close()
-
     async def purge(self, record: Record, location: str) -> Record:
         """Discard the database of a known extension, and return the row that is left of it."""
         # The file first: if the process dies in between, the extension has a missing file,
         # and a second purge finishes the first.
-        revision = await self._last_revision(record, location)
+        record = await self.highest_known(record)
         await self._engine.discard(location, record.id)
-        return replace(record, location=None, identity=None, revision=revision, stamp=None)
+        return replace(record, location=None, identity=None)
 
-    async def _last_revision(self, record: Record, location: str) -> int:
+    async def highest_known(self, record: Record) -> Record:
+        """Return the row above whose numbers another database can go on; nobody has it open."""
         try:
-            assert record.identity is not None
-            head = await self._continue_above(location, record.identity, record.revision)
-            return head.revision
+            database, head, record = await self.open(record)
+            await database.close()
+            return record.settled(head.revision, head.incarnation)
         except ValueTrackerError:
-            # The file cannot be read any more. The saved revision lags behind by less than this.
-            return record.revision + 2 * SAVED_EVERY
+            # The file cannot be read any more.
+            return record.settled(record.revision + SKIPPED, record.incarnation)
 
     async def purge_unknown(self, extension_id: str) -> None:
         """Discard a database that lies where this extension's would, if nobody registered it."""
@@ -138,5 +164,17 @@ class Provisioning:
             await self._engine.discard(location, extension_id)
 
 
-async def skip_to(tx: Ledger, revision: int) -> None:
-    await tx.apply([UpdateHead(revision=revision)])
+def why_older(record: Record, head: Head, database: Database) -> str | None:
+    """Return why a database cannot be the one that the registry knows; None if it can."""
+    if head.revision < record.revision or head.incarnation < record.incarnation:
+        return "It is older than what was last known of it."
+    if record.opening is None:
+        return None
+    # It was not closed since it was last opened for writing.
+    if database.opening != record.opening:
+        return "It is not the file that was open when the server last ran."
+    return None if database.had_log else "Its log is lost."
+
+
+async def begin_incarnation(tx: Ledger, revision: int, incarnation: int) -> None:
+    await tx.apply([UpdateHead(revision=revision, incarnation=incarnation)])

@@ -8,6 +8,7 @@ be given out twice.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,10 @@ class Record(Row, table="extensions"):
     instances: int = 0
     keys: int = 0
     stamp: str | None = None
+    # The highest number of an incarnation that is known.
+    incarnation: int = 0
+    # The mark of the file while it is open for writing; None while it is not.
+    opening: str | None = None
     checksum: int = 0
 
     def __post_init__(self) -> None:
@@ -43,10 +48,21 @@ class Record(Row, table="extensions"):
     def folded(self) -> str:
         return self.id.lower()
 
-    def closed(self, revision: int, head: Head | None, stamp: Stamp | None) -> Record:
+    def settled(self, revision: int, incarnation: int) -> Record:
+        """Return the row of a database that is not open for writing, with exact numbers."""
+        return replace(
+            self,
+            revision=max(self.revision, revision),
+            incarnation=max(self.incarnation, incarnation),
+            opening=None,
+            stamp=None,
+        )
+
+    def closed(self, head: Head | None, stamp: Stamp | None) -> Record:
         """Return the row after its database was closed, with this head if that is known."""
-        row = replace(self, revision=max(self.revision, revision), stamp=None)
+        row = replace(self, stamp=None)
         if head is not None and stamp is not None:
+            row = self.settled(head.revision, head.incarnation)
             row.characters, row.instances, row.keys = head.characters, head.instances, head.keys
             row.stamp = stamp.text
         return row
@@ -83,6 +99,7 @@ class Registry:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._records: dict[str, Record] = {}
+        self._saving = asyncio.Lock()
         # The heartbeat as the last run of the server left it; None before the first run.
         self.heartbeat: HeartbeatRow | None = None
 
@@ -122,6 +139,10 @@ class Registry:
         return (record for record in self._records.values() if record.id != id)
 
     async def save(self, record: Record) -> None:
+        async with self._saving:
+            await self._save(record)
+
+    async def _save(self, record: Record) -> None:
         record.seal()
 
         async def job(transaction: Transaction) -> None:
@@ -132,6 +153,8 @@ class Registry:
 
     async def save_revision(self, id: str, revision: int) -> None:
         """Save the revision an extension has reached, if it is newer than the saved one."""
-        record = self._records.get(id)
-        if record is not None and revision > record.revision:
-            await self.save(replace(record, revision=revision))
+        async with self._saving:
+            # Others may have saved the row meanwhile: what they saved stays.
+            record = self._records.get(id)
+            if record is not None and revision > record.revision:
+                await self._save(replace(record, revision=revision))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -48,14 +48,15 @@ CHUNK_LENGTH = 1024 * 1024
 PROGRESS_SECONDS = 5.0
 
 
-def conversion(revision: int, progress: Progress) -> Conversion:
+def conversion(revision: int, incarnation: int, progress: Progress) -> Conversion:
     """Return what writes the rows of a new database; `revision` is the last one given out."""
+    head = Head(revision, oldest=revision, incarnation=incarnation)
 
     async def convert(transaction: Transaction, original: Original) -> None:
         at = milliseconds()
         file = OriginalFile(original, time_text(at), progress.report)
         await file.find()
-        await Rows(transaction, revision, at, progress).write(file)
+        await Rows(transaction, replace(head), at, progress).write(file)
 
     return convert
 
@@ -115,13 +116,11 @@ class Pending:
 class Rows:
     """The rows of the new database: one revision, and in it one entry for each subject."""
 
-    def __init__(
-        self, transaction: Transaction, revision: int, at: int, progress: Progress
-    ) -> None:
+    def __init__(self, transaction: Transaction, head: Head, at: int, progress: Progress) -> None:
         self._transaction = transaction
         self._at = at
         self._progress = progress
-        self._head = Head(revision, oldest=revision)
+        self._head = head
         self._pending = Pending()
 
     async def write(self, file: OriginalFile) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from valuetracker.errors import RevisionUnknown
+from valuetracker.errors import IncarnationEnded, RevisionUnknown
 from valuetracker.records import FeedChange, FeedEvent
 from valuetracker.store.log.lists import find_anchors, log_list
 from valuetracker.store.log.replay import resolve_value
@@ -22,6 +22,7 @@ from valuetracker.store.rows.entries import (
     LoggedChange,
     anchor_record,
 )
+from valuetracker.store.rows.head import KnownRevision, marked
 from valuetracker.store.rows.holders import instance_record
 from valuetracker.store.rows.numbers import first_of
 from valuetracker.store.rows.snapshot import Snapshot
@@ -103,7 +104,7 @@ class Filter:
 
 async def check_cursor(tx: Snapshot, since: int) -> None:
     """Refuse a revision after which no feed can begin."""
-    check_since(tx.head.revision, since)
+    check_since(KnownRevision(tx.head.revision), KnownRevision(since))
     check_not_compacted(tx.head, since)
 
 
@@ -180,9 +181,12 @@ def by_revision(entries: list[EntryRow]) -> list[Revision]:
     return revisions
 
 
-def check_since(head: int, since: int) -> None:
-    if since > head:
-        raise RevisionUnknown(f"The latest revision is {head}.", current=head)
+def check_since(head: KnownRevision, since: KnownRevision) -> None:
+    """Refuse a cursor of another incarnation, or one above the head."""
+    if since.incarnation != head.incarnation:
+        raise IncarnationEnded(current=head.tag)
+    if since.revision > head.revision:
+        raise RevisionUnknown(f"The latest revision is {head.revision}.", current=head.revision)
 
 
 def wanted_events(revisions: list[Revision], wanted: Filter) -> list[FeedEvent]:
@@ -261,9 +265,10 @@ def _fits(text: str) -> bool:
     return 4 * len(text) <= LARGEST_SHOWN or len(text.encode()) <= LARGEST_SHOWN
 
 
-def event_bytes(event: FeedEvent) -> bytes:
+def event_bytes(event: FeedEvent, incarnation: int = 0) -> bytes:
     # orjson writes one line, and line breaks inside strings are escaped.
-    return b"id: %d\nevent: change\ndata: %b\n\n" % (event["revision"], orjson.dumps(event))
+    id = str(marked(event["revision"], incarnation)).encode()
+    return b"id: %b\nevent: change\ndata: %b\n\n" % (id, orjson.dumps(event))
 
 
 def notice_bytes(notices: list[Notice], wanted: Filter, extension_id: str | None = None) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from valuetracker.errors import IncarnationEnded
 from valuetracker.records import Difference, History, HistoryItem
 from valuetracker.store.log.lists import (
     EntryList,
@@ -34,6 +35,7 @@ from valuetracker.store.rows.entries import (
     anchor_record,
     encode_name,
 )
+from valuetracker.store.rows.head import marked
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.numbers import Moment, last_of
 from valuetracker.store.rows.reader import RowReader
@@ -50,6 +52,7 @@ class Cursor:
 
     entry: int
     index: int
+    incarnation: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,7 +98,8 @@ async def _page(tx: Snapshot, changes: Changes, page: Page, in_chat: bool = Fals
         # One more than asked for, to know whether there is a next page.
         if len(items) == page.limit or size > PAGE_BYTES:
             assert cursor is not None
-            return {"items": items, "next": f"{cursor.entry}-{cursor.index}"}
+            ended = marked(cursor.index, tx.head.incarnation)
+            return {"items": items, "next": f"{cursor.entry}-{ended}"}
         item = await _item(tx, entry, index, change)
         if in_chat:
             item["chatId"] = entry.chat_id
@@ -165,7 +169,10 @@ def _is_wanted(page: Page, entry: EntryRow, index: int, change: LoggedChange) ->
 
 
 async def _bounds(tx: Snapshot, page: Page) -> tuple[int, int]:
-    first, last = 1, last_of((await tx.load_head()).revision)
+    head = await tx.load_head()
+    if page.cursor is not None and page.cursor.incarnation != head.incarnation:
+        raise IncarnationEnded()
+    first, last = 1, last_of(head.revision)
     if page.after is not None:
         first = (await find_moment(tx, page.after)).entry + 1
     if page.before is not None:

@@ -11,7 +11,9 @@ CREATE TABLE {schema}.file (
 -- purge, because `revision` (the highest number known to have been given out) must never
 -- be given out again. `location` is where its database lies, NULL once purged; `identity`
 -- is what that database must say of itself. `characters`, `instances` and `keys` are the numbers
--- of its database when it was closed, and `stamp` tells if it was changed since.
+-- of its database when it was closed, and `stamp` tells if it was changed since. `incarnation` is the
+-- highest number of an incarnation that is known. `opening` is what the file says of its opening
+-- while it is open for writing, NULL while it is not: only then `revision` is exact.
 CREATE TABLE {schema}.extensions (
     id            TEXT COLLATE "C" PRIMARY KEY,
     location      TEXT COLLATE "C" UNIQUE,
@@ -23,6 +25,8 @@ CREATE TABLE {schema}.extensions (
     instances     BIGINT NOT NULL,
     keys          BIGINT NOT NULL,
     stamp         TEXT COLLATE "C",
+    incarnation   BIGINT NOT NULL,
+    opening       TEXT COLLATE "C",
     checksum      BIGINT NOT NULL
 );
 

@@ -3,6 +3,7 @@ CREATE TABLE file (
     identity   TEXT NOT NULL,
     name       TEXT NOT NULL,
     created_at TEXT NOT NULL,
+    opening    TEXT NOT NULL,
     checksum   INTEGER NOT NULL
 ) STRICT;
 
@@ -10,7 +11,9 @@ CREATE TABLE file (
 -- purge, because `revision` (the highest number known to have been given out) must never
 -- be given out again. `location` is where its database lies, NULL once purged; `identity`
 -- is what that database must say of itself. `characters`, `instances` and `keys` are the numbers
--- of its database when it was closed, and `stamp` tells if it was changed since.
+-- of its database when it was closed, and `stamp` tells if it was changed since. `incarnation` is the
+-- highest number of an incarnation that is known. `opening` is what the file says of its opening
+-- while it is open for writing, NULL while it is not: only then `revision` is exact.
 CREATE TABLE extensions (
     id            TEXT PRIMARY KEY,
     location      TEXT UNIQUE,
@@ -22,6 +25,8 @@ CREATE TABLE extensions (
     instances     INTEGER NOT NULL,
     keys          INTEGER NOT NULL,
     stamp         TEXT,
+    incarnation   INTEGER NOT NULL,
+    opening       TEXT,
     checksum      INTEGER NOT NULL
 ) STRICT;
 

@@ -228,7 +228,7 @@ export class Feed {
  *
  * @param {unknown} error
  */
-function isGap(error) {
+export function isGap(error) {
     return error instanceof ValueTrackerError && (error.status === 410 || error.status === 400);
 }
 

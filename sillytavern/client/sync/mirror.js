@@ -22,6 +22,8 @@ const SETTING = new Set(['set', 'increment', 'append', 'pull', 'merge', 'patch']
 
 export class Mirror {
     knownRevision = 0;
+    /** The incarnation that `knownRevision` is of. */
+    #incarnation = '';
     /** True if another client may have changed which messages are visible. */
     visibilityChanged = false;
     /** Revisions of our own writes whose feed event has not arrived. @type {Set<number>} */
@@ -45,6 +47,11 @@ export class Mirror {
     /** @param {import('./session.js').Session} session */
     constructor(session) {
         this.session = session;
+    }
+
+    /** The known revision as `since` and `If-Match` name it. */
+    get cursor() {
+        return this.#incarnation ? `${this.knownRevision}.${this.#incarnation}` : this.knownRevision;
     }
 
     /** @param {number} revision of a write of our own */
@@ -72,6 +79,7 @@ export class Mirror {
     replaceAll(body, except = []) {
         const { session } = this;
         this.#lastRead = body;
+        this.#incarnation = session.owner.transport.incarnation;
         session.revision = Math.max(session.revision, body.revision);
         this.knownRevision = Math.max(this.knownRevision, body.revision);
         for (const set of [this.#own, this.#possiblyOwn]) for (const revision of set) if (revision <= this.knownRevision) set.delete(revision);

@@ -4,6 +4,7 @@
 
 import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { chainOf, shared } from '../tavern/ids.js';
+import { isGap } from './feed.js';
 import { headersOf } from './transport.js';
 
 const TRIES = 4;
@@ -117,7 +118,7 @@ export class Story {
             try {
                 if (await this.#isBehind(chain)) return null;
                 const { body } = await session.callInQueue('POST', '/reconcile', {
-                    body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.knownRevision }),
+                    body: { anchors: chain }, headers: headersOf({ ifMatch: mirror.cursor }),
                 });
                 // `If-Match` guarantees that no change of this chat lies between.
                 mirror.knownRevision = Math.max(mirror.knownRevision, body.revision);
@@ -167,10 +168,16 @@ export class Story {
         const { session } = this;
         const { transport } = session.owner;
         for (;;) {
-            const since = session.mirror.knownRevision;
-            const { body } = await transport.request('GET', '/changes', { query: { since, chatId: session.id, limit: 1000 } });
+            const query = { since: session.mirror.cursor, chatId: session.id, limit: 1000 };
+            const answer = await transport.request('GET', '/changes', { query }).catch((/** @type {unknown} */ error) => {
+                if (isGap(error)) return null;
+                throw error;
+            });
+            // The server has restored a backup, or its log no longer reaches back that far.
+            if (!answer) return await session.mirror.readAgain('remote', true);
+            const { body } = answer;
             for (const event of body.items) await session.mirror.applyEvent(event);
-            session.mirror.knownRevision = Math.max(session.mirror.knownRevision, body.next);
+            session.mirror.knownRevision = Math.max(session.mirror.knownRevision, Number.parseInt(body.next, 10));
             if (body.items.length === 0) return;
         }
     }

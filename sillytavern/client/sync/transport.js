@@ -42,6 +42,8 @@ export class Transport {
         this.extensionId = extensionId;
         this.retryMs = retryMs;
         this.headers = headers;
+        /** The incarnation of the database: another one each time that a backup of it was restored. */
+        this.incarnation = '';
         // Pass the text alone: `JSON.parse` would take a second argument for a reviver.
         this.parse = (/** @type {string} */ text) => parse(text);
     }
@@ -69,7 +71,12 @@ export class Transport {
         let registered = false;
         for (;;) {
             try {
-                return await answered(url, init, this.parse);
+                const answer = await answered(url, init, this.parse);
+                // Only answers that have a revision say of which incarnation it is; the first one has no number.
+                if (answer.headers.has('x-revision') || answer.headers.has('etag')) {
+                    this.incarnation = answer.headers.get('x-incarnation') ?? '';
+                }
+                return answer;
             } catch (error) {
                 if (!(error instanceof ValueTrackerError)) throw error;
                 if (error.code === 'extension_not_registered' && !registered) {
@@ -161,7 +168,7 @@ export function path(...segments) {
 /**
  * Return the headers for an anchor, an actor and a session. Text in headers is percent-encoded.
  *
- * @param {{anchor?: {messageId: string, swipe: string}|null, actor?: string, session?: string|null, ifMatch?: number}} about
+ * @param {{anchor?: {messageId: string, swipe: string}|null, actor?: string, session?: string|null, ifMatch?: number|string}} about
  * @returns {Record<string, string>}
  */
 export function headersOf({ anchor, actor, session, ifMatch }) {

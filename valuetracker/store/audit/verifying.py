@@ -41,6 +41,7 @@ async def verify(tx: Snapshot, extension_id: str, report: Report) -> Verified:
         "rows": rows,
         "entries": audit.entries,
         "checkpoints": checkpoints,
+        "repaired": False,
     }
 
 

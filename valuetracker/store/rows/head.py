@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from valuetracker.engine import Transaction
 from valuetracker.engine.statement import Statement
 from valuetracker.errors import DatabaseDamaged
 from valuetracker.store.rows.row import Row, arrays, insert, names
+
+
+class KnownRevision(NamedTuple):
+    """A revision of one incarnation, as a client knows it from an ETag or a cursor."""
+
+    revision: int
+    incarnation: int = 0
+
+    @property
+    def tag(self) -> int | str:
+        return marked(self.revision, self.incarnation)
+
+
+def marked(tag: int | str, incarnation: int) -> int | str:
+    """Return an ETag or cursor with its incarnation; the first one is not named."""
+    return f"{tag}.{incarnation}" if incarnation else tag
 
 
 @dataclass(slots=True)
@@ -26,6 +43,8 @@ class Head(Row, table="head"):
     characters: int = 0
     instances: int = 0
     keys: int = 0
+    # How often an older state, or another one, was put in the place of this one.
+    incarnation: int = 0
     checksum: int = 0
     # The identity of the database, so that pages of another one are noticed.
     identity: str = ""
@@ -33,7 +52,8 @@ class Head(Row, table="head"):
     def _sum(self) -> int:
         return crc32(
             f"{self.identity}\0{self.revision}\0{self.oldest}\0{self.adopted}\0{self.number}\0"
-            f"{self.ordinal}\0{self.characters}\0{self.instances}\0{self.keys}".encode()
+            f"{self.ordinal}\0{self.characters}\0{self.instances}\0{self.keys}\0"
+            f"{self.incarnation}".encode()
         )
 
     @property
@@ -44,7 +64,8 @@ class Head(Row, table="head"):
         A new database goes on with the numbers of a purged one, and a folded log says less at
         the same revision: both begin later.
         """
-        return f"{self.revision}-{self.oldest}" if self.oldest else self.revision
+        tag = f"{self.revision}-{self.oldest}" if self.oldest else self.revision
+        return marked(tag, self.incarnation)
 
     def next_number(self) -> int:
         """Return the number of a new character, instance, space, chat or place."""
@@ -79,10 +100,10 @@ async def load_head(transaction: Transaction, statement: Statement = SELECT_HEAD
     return Head(*row).verify()
 
 
-async def make_head(transaction: Transaction, revision: int) -> None:
+async def make_head(transaction: Transaction, revision: int, incarnation: int = 0) -> None:
     """Begin the log of a new database; `revision` is the last one given out before."""
     row = await transaction.fetch_one(SELECT_IDENTITY)
     assert row is not None, "not identified"
-    head = Head(revision, oldest=revision, identity=row[0])
+    head = Head(revision, oldest=revision, incarnation=incarnation, identity=row[0])
     head.seal()
     await transaction.execute_many(INSERT_HEAD, [head])

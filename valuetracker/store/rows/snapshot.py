@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from valuetracker.clock import Clock
 from valuetracker.engine import Transaction
-from valuetracker.store.rows.head import Head, load_head
+from valuetracker.store.rows.head import Head, load_head, marked
 from valuetracker.store.rows.holders import HolderRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import RowCache
@@ -63,6 +63,15 @@ class Snapshot(RowReader):
     async def take(cls, transaction: Transaction, clock: Clock | None = None) -> Snapshot:
         # Reading the head first fixes the snapshot, so its revision is the answer's.
         return cls(transaction, await load_head(transaction), clock)
+
+    @property
+    def marked_etag(self) -> int | str | None:
+        """Return the ETag with its incarnation."""
+        etag, head = self.etag, self.head
+        # That of a list has it already.
+        if not head.incarnation or etag is None or isinstance(etag, str):
+            return etag
+        return marked(etag, head.incarnation)
 
     def depends_on(self, tag: Tag) -> None:
         self.tags.add(tag)

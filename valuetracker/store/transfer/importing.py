@@ -3,7 +3,8 @@ Importing with history: the rows of a file become the rows of the extension.
 
 All of it is one transaction: an import that is interrupted changes nothing. In an extension that
 was never used, revisions keep their numbers. Otherwise they are shifted above the highest that was
-given out, and the log begins there: whatever a client still knows of the old numbers is refused.
+given out, the log begins there, and it is a new incarnation: whatever a client still knows of the
+old numbers is refused.
 At the end all numbers that rows keep are compared with the log, because whoever writes a file can
 also write a digest that fits.
 """
@@ -60,6 +61,8 @@ class Import:
     # Another id for the one chat of the file.
     new_id: str | None = None
     dry_run: bool = False
+    # The first number that the incarnation may have, where a backup is restored.
+    incarnation: int = 0
 
 
 @dataclass(slots=True)
@@ -91,7 +94,7 @@ async def import_with_history(tx: Ledger, asked: Import, rename_chat: Rename) ->
             await tx.execute(statement)
     writing = Writing(tx, shift)
     await writing.write(asked.lines)
-    await _write_head(tx, head, first, shift, writing.counted)
+    await _write_head(tx, head, first, shift, writing.counted, asked.incarnation)
     await tx.forget_written()
     await _check(tx)
     counted = writing.counted
@@ -184,7 +187,12 @@ class Writing:
 
 
 async def _write_head(
-    tx: Ledger, old: Head, first: dict[str, Any], shift: int, counted: Counted
+    tx: Ledger,
+    old: Head,
+    first: dict[str, Any],
+    shift: int,
+    counted: Counted,
+    incarnation: int,
 ) -> None:
     found = {name: first.get(name) for name in HEAD_FIELDS}
     if any(type(each) is not int or not 0 <= each < LARGEST_REVISION for each in found.values()):
@@ -193,6 +201,8 @@ async def _write_head(
     if shift:
         head.revision, head.oldest = head.revision + shift, head.oldest + shift
         head.adopted += shift if head.adopted else 0
+    # In an extension that was never used, nobody knows revisions of another line.
+    head.incarnation = max(old.incarnation + (shift > 0), incarnation)
     head.characters, head.instances = counted.characters, counted.instances
     head.keys = counted.values
     head.seal()

@@ -123,6 +123,8 @@ class Applier:
                 head.oldest = change.oldest if change.oldest is not None else head.oldest
                 if head.adopted <= head.oldest:
                     head.adopted = 0
+                if change.incarnation is not None:
+                    head.incarnation = change.incarnation
             case _:
                 raise TypeError(f"There is no such change: {change!r}")
 

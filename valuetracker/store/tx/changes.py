@@ -206,10 +206,11 @@ class UpdateQuietly:
 
 @dataclass(slots=True)
 class UpdateHead:
-    """Skip to a revision, or begin the log at another one."""
+    """Skip to a revision, begin the log at another one, or begin another incarnation."""
 
     revision: int | None = None
     oldest: int | None = None
+    incarnation: int | None = None
     takes_revision: ClassVar[bool] = False
 
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from valuetracker.store.rows.head import KnownRevision
+
 
 @dataclass(slots=True, frozen=True)
 class Anchor:
@@ -25,7 +27,7 @@ class Context:
     chat_id: str | None = None
     session: str | None = None
     # The revision of `If-Match`.
-    expected: int | None = None
+    expected: KnownRevision | None = None
     idempotency_key: str | None = None
     fingerprint: str = ""
     # True if the caller prefers an answer with the values as they are after the write.

@@ -57,6 +57,7 @@ class Written:
     live: bool = True
     # True if any change of it was superseded.
     superseded: bool = False
+    incarnation: int = 0
 
 
 class NothingChanged(Exception):
@@ -93,6 +94,7 @@ class Commit:
     holders: dict[HolderId, TouchedHolder] = field(default_factory=dict)
     ordinal: int = 0
     tag: int | str = 0
+    incarnation: int = 0
     revisions: int = 0
     entries: list[EntryRow] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)

@@ -36,7 +36,7 @@ from valuetracker.records import time_text
 from valuetracker.store.log.replay import Conflict
 from valuetracker.store.rows.chats import SELECT_SESSION, ChatRow, SessionRow
 from valuetracker.store.rows.entries import INSERT_ENTRY, INSERT_KEYFRAME
-from valuetracker.store.rows.head import LOCK_HEAD, Head, load_head
+from valuetracker.store.rows.head import LOCK_HEAD, Head, KnownRevision, load_head
 from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
@@ -122,9 +122,10 @@ class Ledger(RowReader):
         if context.idempotency_key is not None:
             before = await self._requests.find(context)
             if before is not None:
+                head = await self.load_head()
                 return Written(
                     before.status, before.body.encode(), before.revision, True,
-                    bool(before.live), bool(before.superseded),
+                    bool(before.live), bool(before.superseded), head.incarnation,
                 )  # fmt: skip
         result = await job.verb(self, *job.arguments)
         if self._applier.log.open is not None:
@@ -141,7 +142,9 @@ class Ledger(RowReader):
             await self._after_flips(self, self._applier.flipped)
         values = self._applier.values
         superseded = values.superseded > 0
-        written = Written(status, body, head.revision, False, values.live, superseded)
+        written = Written(
+            status, body, head.revision, False, values.live, superseded, head.incarnation
+        )
         if context.idempotency_key is not None:
             self._requests.remember(context, written, result)
         return written
@@ -152,6 +155,7 @@ class Ledger(RowReader):
         await self._requests.finish()
         head = await self.load_head()
         self._commit.revision, self._commit.tag = head.revision, head.tag
+        self._commit.incarnation = head.incarnation
         return self._commit
 
     # Reading
@@ -231,9 +235,17 @@ class Ledger(RowReader):
         """Refuse if what is addressed changed after the revision of `If-Match`."""
         expected = self.context.expected
         head = self.cache.head
-        # One above the head was never given out here: it was seen in another database.
-        if expected is not None and (current > expected or (head and expected > head.revision)):
-            raise RevisionConflict(expected=expected, current=current)
+        if expected is None or head is None:
+            return
+        # One above the head was never given out here: it was seen in another database. The same
+        # number of another incarnation was another revision.
+        if (
+            current > expected.revision
+            or expected.revision > head.revision
+            or expected.incarnation != head.incarnation
+        ):
+            present = KnownRevision(current, head.incarnation)
+            raise RevisionConflict(expected=expected.tag, current=present.tag)
 
     # Writing
 
