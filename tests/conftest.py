@@ -97,6 +97,8 @@ SECONDS = {
     "shared_tabs": 6.0,
     "run_program": 2.0,
     "tests/sillytavern/test_client_units.py": 6.0,
+    "tests/inspector/test_inspector.py": 4.0,
+    "tests/inspector/test_trouble.py": 6.0,
     "tests/model/test_branch_model.py": 10.0,
     "tests/model/test_chat_model.py": 10.0,
     "tests/model/test_queue_model.py": 10.0,

@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import { go, setQuery, view } from './address.ts';
 import { read, seg } from './api.ts';
 import { beginEdit, draftOf, Editing, removeKey, setValue, saidAndUndone } from './editing.tsx';
+import { download } from './extension.tsx';
 import { asFetch, asMacro, concerns, type Holder, nameOf, pathOf, readValue, readValues } from './holder.ts';
 import { type Json, JsonError, kindOf, parse, preview, print } from './json.ts';
 import { JsonView, Leaf } from './jsonview.tsx';
@@ -195,6 +196,13 @@ function ValuesTab({ holder }: { holder: Holder }) {
           {shown.length.toLocaleString('en')} of {found.data.entries.length.toLocaleString('en')} keys
         </span>
         {mayWrite(holder.extension) && <Button onClick={() => setAdding(true)}>Add a key</Button>}
+        <Button
+          onClick={() =>
+            void download(holder.extension, 'ndjson', `&${holder.kind}Id=${encodeURIComponent(holder.id)}`)
+          }
+        >
+          Export this {holder.kind}
+        </Button>
         <CopyButton what="Values" label="Copy all" text={() => JSONof(found.data?.entries ?? [])} />
       </p>
       {shown.length === 0 && <Empty>{words ? 'No key matches.' : 'Nothing is kept here yet.'}</Empty>}

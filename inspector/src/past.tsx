@@ -9,7 +9,7 @@ import { byRevision, deed, type Group, lineOf } from './history.ts';
 import { concerns, type Holder, nameOf, pathOf, readValues } from './holder.ts';
 import { type Json, preview, print } from './json.ts';
 import { Short } from './panes.tsx';
-import type { Difference, History, HistoryItem, Restored } from './records.ts';
+import type { ChatState, Difference, History, HistoryItem, Restored } from './records.ts';
 import { useResource } from './resource.ts';
 import { mayWrite, say } from './session.ts';
 import { Button, count, Dialog, Empty, Failure, Link, Loading, Time } from './ui.tsx';
@@ -359,7 +359,7 @@ export function Slider({ holder }: { holder: Holder }) {
     const timer = setTimeout(() => setShown(at), WAIT_MS);
     return () => clearTimeout(timer);
   }, [at]);
-  const values = useResource(`${nameOf(holder)}/at/${shown}`, (signal) => readValues(holder, shown, signal));
+  const values = useResource(`${nameOf(holder)}/at/${shown}`, (signal) => readThen(holder, shown, signal));
   const [back, setBack] = useState(false);
   if (past.error && !past.data) return <Failure error={past.error} />;
   if (!past.data) return <Loading />;
@@ -405,22 +405,44 @@ export function Slider({ holder }: { holder: Holder }) {
         </p>
       )}
       {values.error ? <Failure error={values.error} /> : null}
-      {values.data && (
-        <dl class="values">
-          {values.data.entries.map(([key, value]) => (
-            <div key={key}>
-              <dt>{key}</dt>
-              <dd>
-                <Short value={value} />
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
-      {values.data?.entries.length === 0 && <Empty>Nothing was kept here then.</Empty>}
+      {values.data?.map((part) => (
+        <section key={part.name} aria-label={part.name || 'Values of then'}>
+          {part.name && <h2>{part.name}</h2>}
+          <dl class="values">
+            {part.entries.map(([key, value]) => (
+              <div key={key}>
+                <dt>{key}</dt>
+                <dd>
+                  <Short value={value} />
+                </dd>
+              </div>
+            ))}
+          </dl>
+          {part.entries.length === 0 && <Empty>Nothing was kept here then.</Empty>}
+        </section>
+      ))}
       {back && <Restore holder={holder} revision={Number(at)} onClose={() => setBack(false)} />}
     </>
   );
+}
+
+interface Part {
+  name: string;
+  entries: [string, Json][];
+}
+
+/** Read the values of then: those of an instance, or of a chat and its instances. */
+async function readThen(holder: Holder, at: string, signal: AbortSignal): Promise<Part[]> {
+  if (holder.kind === 'instance') return [{ name: '', entries: (await readValues(holder, at, signal)).entries }];
+  const path = `${pathOf(holder)}/state?at=${encodeURIComponent(at)}`;
+  const state = await read<ChatState | null>(path, holder.extension, signal);
+  return [
+    { name: '', entries: state?.data.entries ?? [] },
+    ...(state?.instances ?? []).map((each) => ({
+      name: each.instance.name || each.instance.id,
+      entries: each.data.entries,
+    })),
+  ];
 }
 
 /** Go back to a revision: first what would change, then the change, which can be undone. */

@@ -164,7 +164,7 @@ export function Branches({ holder }: { holder: Holder }) {
                 {each.id.length > 26 ? `${each.id.slice(0, 25)}…` : each.id}
               </text>
               <text class="note" x={each.x + 12} y={each.y + 14}>
-                {(notes.get(each.id) ?? []).join(' · ')}
+                {noteOf(notes.get(each.id) ?? [])}
               </text>
               <title>{[each.id, ...(notes.get(each.id) ?? [])].join('\n')}</title>
             </a>
@@ -177,6 +177,15 @@ export function Branches({ holder }: { holder: Holder }) {
 }
 
 const MOST_NOTED = 40;
+const NOTE = 34;
+
+/** The notes of a chat in a few words; all of them are in its title. */
+function noteOf(notes: string[]): string {
+  const saved = notes.filter((each) => each.startsWith('save point '));
+  const others = notes.filter((each) => !each.startsWith('save point '));
+  const text = [...others, ...(saved.length > 1 ? [`${saved.length} save points`] : saved)].join(' · ');
+  return text.length > NOTE ? `${text.slice(0, NOTE - 1)}…` : text;
+}
 
 async function readFamily(holder: Holder): Promise<Family> {
   const { extension, id } = holder;

@@ -231,7 +231,8 @@ def test_the_past_is_read_compared_and_restored(inspector: Inspector, tell: Tell
     slider.focus()
     page.keyboard.press("Home")
     expect(page.locator(".slider")).to_contain_text("message m0")
-    expect(page.locator(".values")).to_contain_text("place 0")
+    expect(page.locator(".values").first).to_contain_text("place 0")
+    expect(page.get_by_label("run-1", exact=True)).to_contain_text("95")
     inspector.shot("slider-light")
 
 
@@ -330,6 +331,12 @@ def test_the_server_is_watched_and_cared_for(
     expect(page.get_by_role("dialog")).to_contain_text("The file would bring")
     inspector.button("Import").click()
     inspector.told("Imported")
+
+    # One chat, to give to a friend.
+    inspector.open(CHAT_ADDRESS)
+    with page.expect_download() as waiting:
+        inspector.button("Export this chat").click()
+    assert WHAT_IF not in waiting.value.path().read_text()
 
     inspector.open("#/server")
     inspector.button("Back up now").click()
