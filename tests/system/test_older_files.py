@@ -233,7 +233,7 @@ async def test_a_damaged_registry_stops_the_start_and_a_command_rebuilds_it(
     with pytest.raises(RegistryUnusable) as failure:
         async with open_stopped(settings):
             raise AssertionError
-    assert "valuetracker registry rebuild" in (failure.value.hint or "")
+    assert "Move it away" in (failure.value.hint or "")
 
     assert await rebuild_registry(settings) == ["one"]
     assert await rebuild_registry(settings) == ["one"]

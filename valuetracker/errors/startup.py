@@ -24,8 +24,8 @@ class RegistryUnusable(StartupError):
     """The registry of the data directory cannot be used."""
 
     hint = (
-        "It is left as it is. `valuetracker registry rebuild` moves it to the trash folder, and "
-        "makes another one of the databases that are there."
+        "It is left as it is. Move it away, with what lies beside it (`-wal`, `-shm`): the next "
+        "start makes another one of the databases that are there."
     )
 
 
