@@ -40,10 +40,10 @@ def test_tokens_are_made_asked_for_and_bound_to_what_they_allow(
         inspector.button("Make").click()
         admin = page.locator(".token").inner_text()
         inspector.button("Done").click()
-        page.get_by_label("Token").fill("vt_wrong")
+        page.get_by_label("Token", exact=True).fill("vt_wrong")
         inspector.button("Open").click()
         expect(page.get_by_role("alert")).to_contain_text("does not know this token")
-        page.get_by_label("Token").fill(admin)
+        page.get_by_label("Token", exact=True).fill(admin)
         inspector.button("Open").click()
         inspector.see("do everything")
         inspector.button("Make a token…").click()
@@ -56,7 +56,7 @@ def test_tokens_are_made_asked_for_and_bound_to_what_they_allow(
 
         # It is kept in memory only. What a reader may not do is not offered.
         page.reload()
-        page.get_by_label("Token").fill(reader)
+        page.get_by_label("Token", exact=True).fill(reader)
         inspector.button("Open").click()
         expect(page.locator("main h2", has_text="SillyTavern")).to_be_visible()
         expect(page.locator("main h2", has_text="Tokens")).to_have_count(0)
@@ -72,7 +72,7 @@ def test_tokens_are_made_asked_for_and_bound_to_what_they_allow(
         (made,) = [each for each in listed if each["name"] == "a reader"]
         client.delete(f"/tokens/{made['id']}", headers=admins)
         page.reload()
-        page.get_by_label("Token").fill(reader)
+        page.get_by_label("Token", exact=True).fill(reader)
         inspector.button("Open").click()
         expect(page.get_by_role("alert")).to_contain_text("does not know this token")
         inspector.check()
