@@ -54,13 +54,26 @@ export class Answer {
     return lift(this.json, EXACT) as T;
   }
 
+  /** The ETag as `If-Match` wants it: a revision, and after a restored backup its incarnation. */
+  get tag(): string | undefined {
+    return this.headers.get('etag') ?? undefined;
+  }
+
+  /** The revision of the ETag. */
   get etag(): number | undefined {
-    const found = /^"(\d+)"$/.exec(this.headers.get('etag') ?? '');
+    const found = /^"(\d+)(?:\.\d+)?"$/.exec(this.tag ?? '');
     return found ? Number(found[1]) : undefined;
   }
 
+  /** The revision that a write led to. */
   get revision(): number {
     return Number(this.headers.get('x-revision') ?? 0);
+  }
+
+  /** The ETag of what a write has written. */
+  get written(): string {
+    const incarnation = this.headers.get('x-incarnation');
+    return `"${this.revision}${incarnation ? `.${incarnation}` : ''}"`;
   }
 }
 

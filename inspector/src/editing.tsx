@@ -2,11 +2,10 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Refusal, seg, write } from './api.ts';
+import { type Answer, online, Refusal, seg, write } from './api.ts';
 import type { DiffHandle, EditorHandle } from './editor.ts';
 import { type Holder, nameOf, type OneValue, pathOf, readValue } from './holder.ts';
 import { type Json, JsonError, parse, print } from './json.ts';
-import { online } from './api.ts';
 import { say, sayFailure } from './session.ts';
 import { Button, Failure, Loading } from './ui.tsx';
 
@@ -59,7 +58,7 @@ export function Editing({ holder, name }: { holder: Holder; name: string }) {
     if (value === undefined) return;
     setBusy(true);
     try {
-      const done = await setValue(holder, name, value, over.revision);
+      const done = await setValue(holder, name, value, over.tag);
       setDraft(holder, name, undefined);
       saidAndUndone(holder, name, done, over.value === undefined ? 'Added' : 'Saved');
     } catch (error) {
@@ -139,35 +138,36 @@ function check(text: string, say: (problem: string) => void, editor: EditorHandl
   }
 }
 
-/** Set a value; with a revision, only if the key has not changed since. Return the new revision. */
-export async function setValue(holder: Holder, key: string, value: Json, over?: number): Promise<number> {
+/** Set a value; with an ETag, only if the key has not changed since. */
+export async function setValue(holder: Holder, key: string, value: Json, over?: string): Promise<Answer> {
   const answer = await write('POST', `${pathOf(holder)}/data`, {
     extension: holder.extension,
     body: `{"key": ${JSON.stringify(key)}, "value": ${print(value)}}`,
-    headers: over === undefined ? {} : { 'if-match': `"${over}"` },
+    headers: over === undefined ? {} : { 'if-match': over },
   });
-  return answer.revision;
+  return answer;
 }
 
-export async function removeKey(holder: Holder, key: string, over?: number): Promise<void> {
+export async function removeKey(holder: Holder, key: string, over?: string): Promise<void> {
   try {
     const answer = await write('DELETE', `${pathOf(holder)}/data/${seg(key)}`, {
       extension: holder.extension,
-      headers: over === undefined ? {} : { 'if-match': `"${over}"` },
+      headers: over === undefined ? {} : { 'if-match': over },
     });
-    saidAndUndone(holder, key, answer.revision, 'Removed');
+    saidAndUndone(holder, key, answer, 'Removed');
   } catch (error) {
     sayFailure(error);
   }
 }
 
 /** Say what was done, and offer to undo it as long as nobody has changed the key since. */
-export function saidAndUndone(holder: Holder, key: string, revision: number, done: string): void {
+export function saidAndUndone(holder: Holder, key: string, written: Answer, done: string): void {
+  const { revision } = written;
   const undo = async (): Promise<void> => {
     const answer = await write('POST', `${pathOf(holder)}/data/${seg(key)}/restore`, {
       extension: holder.extension,
       body: JSON.stringify({ revision: revision - 1 }),
-      headers: { 'if-match': `"${revision}"` },
+      headers: { 'if-match': written.written },
     });
     say(`${key} is as it was before, at revision ${answer.revision}.`);
   };

@@ -43,6 +43,8 @@ export async function readValues(holder: Holder, at = '', signal?: AbortSignal):
 export interface OneValue {
   value: Json | undefined;
   revision: number | undefined;
+  /** What `If-Match` names. */
+  tag: string | undefined;
 }
 
 export async function readValue(holder: Holder, key: string, at = '', signal?: AbortSignal): Promise<OneValue> {
@@ -52,7 +54,7 @@ export async function readValue(holder: Holder, key: string, at = '', signal?: A
     signal,
   });
   const found = answer.json;
-  return { value: found instanceof Obj ? found.get(key) : undefined, revision: answer.etag };
+  return { value: found instanceof Obj ? found.get(key) : undefined, revision: answer.etag, tag: answer.tag };
 }
 
 /** Return a request as a person would paste it into a console. */

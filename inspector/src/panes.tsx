@@ -345,7 +345,7 @@ export function KeyPane({ holder, name }: { holder: Holder; name: string }) {
             {!data && found.loading && <Loading />}
             {data && (
               <>
-                <KeyButtons holder={holder} name={name} value={data.value} revision={data.revision} />
+                <KeyButtons holder={holder} name={name} value={data.value} tag={data.tag} />
                 <JsonView value={data.value} />
               </>
             )}
@@ -360,12 +360,12 @@ function KeyButtons({
   holder,
   name,
   value,
-  revision,
+  tag,
 }: {
   holder: Holder;
   name: string;
   value: Json | undefined;
-  revision: number | undefined;
+  tag: string | undefined;
 }) {
   const write = mayWrite(holder.extension);
   const who = useResource(`${nameOf(holder)}/who`, () => whoOf(holder));
@@ -388,7 +388,7 @@ function KeyButtons({
       />
       <CopyButton what="Macro" label="Copy as macro" text={() => asMacro(name, who.data ?? null)} />
       {write && value !== undefined && (
-        <Button kind="danger" onClick={() => void removeKey(holder, name, revision)}>
+        <Button kind="danger" onClick={() => void removeKey(holder, name, tag)}>
           Remove
         </Button>
       )}

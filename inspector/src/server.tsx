@@ -6,8 +6,8 @@ import { read, request, seg } from './api.ts';
 import { JobView } from './jobs.tsx';
 import type { Backup } from './records.ts';
 import { useResource } from './resource.ts';
-import { isAdmin, readOnly, say, sayFailure } from './session.ts';
-import { Button, bytesText, count, Empty, Failure, Icon, Loading, Time } from './ui.tsx';
+import { caller, isAdmin, readOnly, say, sayFailure } from './session.ts';
+import { Button, bytesText, count, Dialog, Empty, Failure, Icon, Loading, Time } from './ui.tsx';
 
 interface ServerHealth {
   status: string;
@@ -89,9 +89,10 @@ export function ServerPage() {
 function Backups() {
   const found = useResource('backups', () => read<Backup[]>('backup'));
   const [job, setJob] = useState('');
-  const begin = async (method: string, path: string): Promise<void> => {
+  const [restoring, setRestoring] = useState<Backup | null>(null);
+  const begin = async (method: string, path: string, body?: string): Promise<void> => {
     try {
-      setJob((await request(method, path)).record<{ job: string }>().job);
+      setJob((await request(method, path, { body })).record<{ job: string }>().job);
     } catch (error) {
       sayFailure(error);
     }
@@ -148,6 +149,11 @@ function Backups() {
                       Verify
                     </Button>
                     {!readOnly.value && (
+                      <Button kind="quiet" onClick={() => setRestoring(each)}>
+                        Restore…
+                      </Button>
+                    )}
+                    {!readOnly.value && (
                       <Button kind="danger" onClick={() => void remove(each.name)}>
                         Delete
                       </Button>
@@ -159,7 +165,59 @@ function Backups() {
           </table>
         </div>
       )}
+      {restoring && (
+        <RestoreBackup
+          backup={restoring}
+          onClose={() => setRestoring(null)}
+          onRestore={(extensionId) => {
+            setRestoring(null);
+            const body = JSON.stringify(extensionId ? { extensionId, force: true } : { force: true });
+            void begin('POST', `backup/${seg(restoring.name)}/restore`, body);
+          }}
+        />
+      )}
     </section>
+  );
+}
+
+interface RestoreBackupProps {
+  backup: Backup;
+  onClose: () => void;
+  onRestore: (extensionId: string) => void;
+}
+
+function RestoreBackup({ backup, onClose, onRestore }: RestoreBackupProps) {
+  const [of, setOf] = useState('');
+  const [typed, setTyped] = useState('');
+  const word = of || 'everything';
+  const own = backup.extensions.filter((each) => each.user === caller.value?.user);
+  return (
+    <Dialog title={`Restore the backup ${backup.name}`} onClose={onClose}>
+      <p>What is there now is replaced, and kept in the folder “trash” of the data directory.</p>
+      <label>
+        Restore
+        <select value={of} onChange={(event) => setOf(event.currentTarget.value)}>
+          <option value="">everything in the backup</option>
+          {own.map((each) => (
+            <option key={each.id} value={each.id}>
+              {each.id}, revision {each.revision}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span>
+          Type <strong>{word}</strong> to confirm
+        </span>
+        <input value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+      </label>
+      <p class="buttons">
+        <Button kind="danger" disabled={typed !== word} onClick={() => onRestore(of)}>
+          Restore
+        </Button>
+        <Button onClick={onClose}>Cancel</Button>
+      </p>
+    </Dialog>
   );
 }
 

@@ -346,6 +346,22 @@ def test_the_server_is_watched_and_cared_for(
     row.get_by_role("button", name="Verify").click()
     inspector.see("everything is sound")
     inspector.shot("server-light")
+
+    # A restored backup is a new incarnation: editing and undo go on.
+    row.get_by_role("button", name="Restore…").click()
+    page.locator("dialog select").select_option("demo")
+    page.get_by_label("to confirm").fill("demo")
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    inspector.see(re.compile("restore: done", re.I))
+    inspector.open(f"{RUN}/gold")
+    inspector.button("Edit").click()
+    inspector.type_value("11")
+    inspector.button("Save").click()
+    expect(page.locator(".json")).to_have_text("11")
+    saved = page.locator(".notice", has_text="Saved: gold")
+    saved.get_by_role("button", name="Undo").click()
+    expect(page.locator(".json")).to_have_text("80")
+    inspector.open("#/server")
     row.get_by_role("button", name="Delete").click()
     inspector.told("was deleted")
 
