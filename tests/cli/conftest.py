@@ -1,7 +1,8 @@
 """
 The program as people use it: in a terminal and in a pipe, with a server and without one.
 
-`run` starts the program with pipes; `terminal` starts it in a pseudo-terminal. `server` is one
+`run` starts the program with pipes; `terminal` starts it in a pseudo-terminal; `call` needs no
+process of its own. `server` is one
 server that the tests of a module share. `files` is a data directory that no server uses.
 """
 
@@ -15,18 +16,20 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from click.testing import CliRunner
 
 from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
 from valuetracker.cli import demo
 from valuetracker.cli.in_process import InProcess
+from valuetracker.cli.main import main
 from valuetracker.settings import PREFIX, Settings
 
 PROGRAM = [sys.executable, "-m", "valuetracker"]
@@ -70,6 +73,16 @@ def run(*arguments: object, given: bytes = b"", **variables: str) -> Done:
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def call(*arguments: object, given: bytes = b"", **variables: str) -> Done:
+    """Run a command with pipes in this process, which is quicker: its files are as real."""
+    unset = dict.fromkeys(UNSET)
+    done = CliRunner().invoke(
+        main, [str(each) for each in arguments], input=given, env={**unset, **variables}
+    )
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
 class Terminal:
     """A program in a pseudo-terminal: both of its outputs appear on it."""
 
@@ -90,10 +103,10 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until a text is there."""
-        end = time.monotonic() + PATIENCE_SECONDS
         while text not in self.shown:
-            assert time.monotonic() < end, f"waited in vain for {text!r}: {self.shown!r}"
-            assert self._read(), f"ended without {text!r}: {self.shown!r}"
+            if not self._read():
+                self.process.wait(PATIENCE_SECONDS)
+                raise AssertionError(f"ended without {text!r}: {self.shown!r}")
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -107,7 +120,10 @@ class Terminal:
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._master], [], [], PATIENCE_SECONDS)
-        assert ready, f"nothing came: {self.shown!r}"
+        if not ready:
+            self.process.kill()
+            self.process.wait(PATIENCE_SECONDS)
+            raise AssertionError(f"nothing came: {self.shown!r}")
         try:
             piece = os.read(self._master, 65536)
         except OSError:
@@ -144,8 +160,6 @@ def filled(story: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def filling(folder: Path) -> Iterator[Any]:
-    import httpx
-
     with httpx.Client(
         transport=InProcess(Settings(data_dir=folder, backup_at="off")),
         base_url=f"http://localhost{PREFIX}",
