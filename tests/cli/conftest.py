@@ -26,10 +26,11 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
+from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server, wait_for
 from valuetracker.cli import demo
 from valuetracker.cli.in_process import InProcess
 from valuetracker.cli.main import main
+from valuetracker.http.run_file import read_run
 from valuetracker.settings import PREFIX, Settings
 
 PROGRAM = [sys.executable, "-m", "valuetracker"]
@@ -175,10 +176,18 @@ def files(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled, tmp_path / "files"))
 
 
+@contextmanager
+def serving(folder: Path, **given: Any) -> Iterator[RunningServer]:
+    """Run a server that says where it is, as `valuetracker serve` does when it is ready."""
+    with running_server(folder, http="fast", **given) as server:
+        wait_for(lambda: read_run(folder))
+        yield server
+
+
 @pytest.fixture(scope="module")
 def server(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with the story, for the tests of a module."""
     folder = tmp_path_factory.mktemp("served") / "db"
     shutil.copytree(filled, folder)
-    with running_server(folder, http="fast") as server:
+    with serving(folder) as server:
         yield server

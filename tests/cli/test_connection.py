@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.conftest import call, run
-from tests.conftest import RunningServer, database_for, running_server
+from tests.cli.conftest import call, run, serving
+from tests.conftest import RunningServer, database_for
 from tests.system.conftest import RunProgram
 from tests.system.conftest import run_program as run_program
 from valuetracker.http.run_file import NAME, read_run
@@ -81,7 +81,7 @@ def test_the_token_of_a_run_opens_everything_and_demands_nothing(server: Running
 
 def test_where_tokens_are_in_use_the_one_of_the_run_works(files: Path) -> None:
     _, text = TokenFile(files).create("reader", ("other",), False, False)
-    with running_server(files, http="fast") as server:
+    with serving(files) as server:
         where = ("--data-dir", files)
         said = read_run(files)
         assert said is not None
@@ -108,7 +108,7 @@ def test_where_tokens_are_in_use_the_one_of_the_run_works(files: Path) -> None:
 
 
 def test_a_server_of_the_bridge_alone_is_reached(tmp_path: Path) -> None:
-    with running_server(tmp_path, http="fast", bridge_only=True, bridge_secret="s" * 40) as server:
+    with serving(tmp_path, bridge_only=True, bridge_secret="s" * 40) as server:
         headers = {"x-vt-secret": "s" * 40, "x-vt-user": "anna", "x-vt-admin": "true"}
         with httpx.Client(base_url=server.url + PREFIX, headers=headers) as bridge:
             bridge.post("/register", json={"extensionId": "hers"}).raise_for_status()
@@ -128,7 +128,7 @@ def test_a_server_of_the_bridge_alone_is_reached(tmp_path: Path) -> None:
 
 
 def test_data_that_another_program_uses_is_in_use(files: Path) -> None:
-    with running_server(files, http="fast"):
+    with serving(files):
         (files / NAME).unlink()
 
         done = run("extensions", "--data-dir", files)
@@ -158,7 +158,7 @@ def test_commands_work_on_postgresql_with_a_server_and_without(
     file.write_bytes(story)
     made = run("import", "demo", file, *where)
     out = run("export", "demo", "-", "--operations", *where)
-    with running_server(tmp_path / "db", database=database, http="fast"):
+    with serving(tmp_path / "db", database=database):
         served = run("export", "demo", "-", "--operations", *where)
         elsewhere = run("extensions", "--data-dir", tmp_path / "x", "--database", database)
 

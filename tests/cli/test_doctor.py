@@ -136,7 +136,13 @@ def test_powershell_is_answered() -> None:
         return [each.split("\t")[1] for each in done.stdout.splitlines()]
 
     assert complete("valuetracker ba", "ba") == ["backup"]
-    assert complete("valuetracker backup ", "") == ["create", "delete", "list", "verify"]
+    assert complete("valuetracker backup ", "") == [
+        "create",
+        "delete",
+        "list",
+        "restore",
+        "verify",
+    ]
 
 
 def test_the_version_is_told() -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.cli.conftest import PROGRAM, Terminal, call, environment, run, terminal
-from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
+from tests.cli.conftest import PROGRAM, Terminal, call, environment, run, serving, terminal
+from tests.conftest import PATIENCE_SECONDS, RunningServer
 from valuetracker.cli.story import ROAD
 
 
@@ -109,39 +109,31 @@ def test_a_wrong_file_changes_nothing(files: Path, story: bytes, tmp_path: Path)
 def cutting(url: str, limit: int, up: bool) -> Iterator[str]:
     """A way to a server that breaks after so many bytes in one direction."""
     host, port = url.removeprefix("http://").split(":")
-    listener = socket.create_server(("127.0.0.1", 0))
 
     def pump(source: socket.socket, sink: socket.socket, most: int | None) -> None:
         passed = 0
-        try:
+        with suppress(OSError):
             while piece := source.recv(16384):
                 passed += len(piece)
                 if most is not None and passed > most:
                     break
                 sink.sendall(piece)
-        except OSError:
-            pass
         for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def accept() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            to_server = socket.create_connection((host, int(port)))
-            for way in ((client, to_server, limit if up else None),
-                        (to_server, client, None if up else limit)):  # fmt: skip
-                threading.Thread(target=pump, args=way, daemon=True).start()
+        with listener.accept()[0] as client, socket.create_connection((host, int(port))) as far:
+            back = threading.Thread(target=pump, args=(far, client, None if up else limit))
+            back.start()
+            pump(client, far, limit if up else None)
+            back.join()
 
-    threading.Thread(target=accept, daemon=True).start()
-    try:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepting = threading.Thread(target=accept)
+        accepting.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        accepting.join(PATIENCE_SECONDS)
 
 
 def test_an_export_without_its_end_is_no_file(server: RunningServer, tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ def test_a_server_that_stops_during_an_import_leaves_all_or_nothing(
     tmp_path: Path, story: bytes
 ) -> None:
     folder = tmp_path / "db"
-    with running_server(folder, http="fast") as server:
+    with serving(folder) as server:
         server.register("demo")
         process = subprocess.Popen(
             [*PROGRAM, "import", "demo", "-", "--url", server.url],

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.conftest import PROGRAM, Terminal, call, environment
-from tests.conftest import PATIENCE_SECONDS, RunningServer, running_server
+from tests.cli.conftest import PROGRAM, Terminal, call, environment, serving
+from tests.conftest import PATIENCE_SECONDS, RunningServer
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def test_a_pipe_gets_one_event_per_line_as_it_comes(server: RunningServer) -> No
 
 
 def test_a_server_that_goes_away_is_said(files: Path) -> None:
-    with running_server(files, http="fast") as server:
+    with serving(files) as server:
         server.register("other")
         arguments = ("demo", "other", "--since", "demo:851,other:0", "--data-dir", files)
         process = subprocess.Popen(

@@ -8,7 +8,6 @@ two apart, so there is one implementation of everything.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -197,6 +196,7 @@ class Target:
             backup_at="off",
             keep_revisions=0,
             keep_days=0,
+            rate_per_second=0,
         )
 
     def _require_data(self) -> None:
@@ -308,10 +308,3 @@ def list_all(server: Server, path: str, extension: str, **query: Any) -> Iterato
         cursor = page["next"]
         if cursor is None:
             return
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """End quietly when a person presses Ctrl-C."""
-    with contextlib.suppress(KeyboardInterrupt):
-        yield

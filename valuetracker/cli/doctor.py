@@ -280,7 +280,8 @@ def examine_sillytavern(path: Path | None) -> Iterator[Finding]:
     if report["installed"] is None:
         yield Finding("sillytavern", WARNING, f"{start} has no plugin of Value Tracker.", install)
         return
-    wrong = advice(report, running)
+    # One that does not run just now is not wrong.
+    wrong = [each for each in advice(report, running) if "does not answer" not in each]
     for sentence in wrong:
         restart = "restart SillyTavern" in sentence
         yield Finding(

@@ -277,7 +277,7 @@ def follow(lines: Iterator[str], output: Output) -> None:
 def print_event(event: str, data: Any, output: Output) -> None:
     if event == "overflow":
         raise Failure("The feed was read too slowly, and the server has ended it.")
-    if event == "gone":
+    if event == "gone" and "extensionId" not in data:
         raise Failure("The extension was deregistered.")
     if output.form in ("json", "nl"):
         click.echo(dump({"event": event, **data}))
