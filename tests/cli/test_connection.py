@@ -94,13 +94,15 @@ def test_where_tokens_are_in_use_the_one_of_the_run_works(files: Path) -> None:
         scoped = call("extensions", *where, VALUETRACKER_TOKEN=text)
         wrong = call("extensions", *where, VALUETRACKER_TOKEN="vt_wrong")
         none = call("extensions", "--url", server.url)
-        [backup] = call("backup", "create", "--json", *where).json
+        assert call("backup", "create", *where).code == 0
 
         assert own.out == "412\n"
         assert (scoped.code, "admin_required" in scoped.err) == (4, True)
         assert (wrong.code, "token_invalid" in wrong.err) == (4, True)
         assert (none.code, "token_required" in none.err) == (4, True)
-        for each in (files / "backups" / backup["name"]).rglob("*"):
+        backed_up = [each for each in (files / "backups").rglob("*") if each.is_file()]
+        assert len(backed_up) > 1
+        for each in backed_up:
             assert each.name != NAME
             assert said.token.encode() not in each.read_bytes()
     # Without the server the files are the owner's, whatever the tokens.
