@@ -59,6 +59,11 @@ class Share:
         if self.size > size:
             self._budget.take_back(self, size)
 
+    def watch(self, on_lost: Callable[[], None]) -> None:
+        """Let it be lost if its holder makes no progress, counted from now on."""
+        self.on_lost = on_lost
+        self._begin_to_move()
+
     def settle(self) -> None:
         """Keep what it has until it is released, and wait no more."""
         self.on_lost = None

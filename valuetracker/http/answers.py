@@ -141,7 +141,7 @@ class Answers:
                 return
             if self._flow.stalled_since is not None:
                 if reply.share is not None:
-                    reply.share.on_lost = self._transport.abort
+                    reply.share.watch(self._transport.abort)
                 await self._flow.drain()
             if reply.is_endless:
                 await self._stream(answer, reply)

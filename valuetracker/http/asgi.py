@@ -211,7 +211,7 @@ NO_START = Start()
 async def send_reply(send: Send, reply: Reply, start: Start = NO_START) -> None:
     if reply.share is not None:
         # If the client does not read, the server has the bytes, and nobody here can take them back.
-        reply.share.on_lost = lambda: None
+        reply.share.watch(lambda: None)
     try:
         # Servers report a client that has gone by an OSError, if at all.
         with contextlib.suppress(OSError):

@@ -101,7 +101,7 @@ class FlowControl:
         if self.stalled_since is None:
             share.release()
         else:
-            share.on_lost = self.transport.abort
+            share.watch(self.transport.abort)
             self.share = share
 
     def note_progress(self) -> None:

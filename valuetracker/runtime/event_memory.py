@@ -59,7 +59,7 @@ class Held:
         self._share = share
         self.is_lost = False
         if share is not None:
-            share.on_lost = self._lose
+            share.watch(self._lose)
 
     def __bool__(self) -> bool:
         return bool(self._events)
