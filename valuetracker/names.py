@@ -61,7 +61,7 @@ def check_user(text: str) -> str:
 def check_id(text: str, noun: str, length: int = ID_LENGTH) -> str:
     if not 1 <= len(text) <= length:
         raise InvalidId(f"The {noun} id must have 1 to {length} characters.")
-    if CONTROL.search(text):
+    if not text.isprintable() and CONTROL.search(text):
         raise InvalidId(f"The {noun} id holds a control character.")
     if text.strip() != text:
         raise InvalidId(f"The {noun} id begins or ends with a blank.")
@@ -71,7 +71,8 @@ def check_id(text: str, noun: str, length: int = ID_LENGTH) -> str:
 def check_key(text: str) -> str:
     if not 1 <= len(text) <= KEY_LENGTH:
         raise InvalidKey(f"A key must have 1 to {KEY_LENGTH} characters.")
-    if CONTROL.search(text):
+    # Nearly all keys are printable, which is quicker to see.
+    if not text.isprintable() and CONTROL.search(text):
         raise InvalidKey("A key holds a control character.")
     return text
 

@@ -30,6 +30,8 @@ VALUE_BYTES = 8 * 1024 * 1024
 VALUE_DEPTH = 128
 KEYS_PER_REQUEST = 10_000
 
+CONTAINERS = (dict, list)
+
 # Bodies of more bytes are cut into pieces, which takes longer and delays nobody.
 LARGE_BODY_BYTES = PIECE_BYTES
 
@@ -98,7 +100,7 @@ def _check_integers(body: bytes) -> None:
 
 def canonical(value: Any, largest: int = VALUE_BYTES, depth: int = VALUE_DEPTH) -> str:
     """Return the text a value is stored as: its own key order, no blanks, exact numbers."""
-    if isinstance(value, dict | list) and depth_exceeds(value, depth):
+    if isinstance(value, CONTAINERS) and depth_exceeds(value, depth):
         raise TooDeep(f"A value is nested more than {depth} levels deep.")
     # A string with more characters need not be written to know.
     text = b"" if isinstance(value, str) and len(value) > largest else orjson.dumps(value)
@@ -109,7 +111,7 @@ def canonical(value: Any, largest: int = VALUE_BYTES, depth: int = VALUE_DEPTH) 
 
 def depth_exceeds(value: Any, limit: int) -> bool:
     """Return true if containers are nested deeper than `limit`; `[]` alone is one level."""
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if isinstance(value, CONTAINERS) else []
     depth = 0
     while level:
         depth += 1
@@ -119,6 +121,6 @@ def depth_exceeds(value: Any, limit: int) -> bool:
             child
             for container in level
             for child in (container.values() if isinstance(container, dict) else container)
-            if isinstance(child, dict | list)
+            if isinstance(child, CONTAINERS)
         ]
     return False

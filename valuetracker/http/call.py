@@ -159,7 +159,9 @@ class Call:
     async def read(self, verb: Verb, *arguments: Any) -> Read[Any]:
         """Run a reading verb on a database connection that cannot write."""
         extensions = self.extensions
-        extension = await extensions.acquire(self.extension_id)
+        extension = extensions.acquire_open(self.extension_id) or await extensions.acquire(
+            self.extension_id
+        )
         try:
             return await extension.read(verb, *arguments)
         finally:

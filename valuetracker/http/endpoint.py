@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from valuetracker.errors import (
@@ -138,12 +139,12 @@ class Endpoint:
                     "in valuetracker/http/kinds.py, or add this one there."
                 )
 
-    @property
+    @cached_property
     def writes(self) -> bool:
         """True if the handler writes to the database of the extension in the header."""
         return self.extension == "header" and self.changes
 
-    @property
+    @cached_property
     def changes(self) -> bool:
         """True if the handler does more than read."""
         return "GET" not in self.methods and not self.only_reads

@@ -50,7 +50,7 @@ class FlowControl:
         self._seen_bytes = 0
 
     def hold(self, answer: bytes) -> None:
-        """Send an answer soon; one that comes before that is sent with it, at once."""
+        """Send an answer when the outbox says; one that comes before that is sent with it."""
         if self._held is not None:
             self.write(answer)
             return

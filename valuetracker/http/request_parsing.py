@@ -215,7 +215,7 @@ def parse_path(match: Match) -> dict[str, str]:
 
 def parse_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
     texts: dict[str, str] = {}
-    for pair in query.split(b"&") if query else ():
+    for pair in query.split(b"&"):
         if pair:
             raw_name, _, raw_value = pair.replace(b"+", b" ").partition(b"=")
             name, value = decode(raw_name), decode(raw_value)
@@ -227,6 +227,8 @@ def parse_query(fields: tuple[Field, ...], query: bytes) -> dict[str, Any]:
     for each in fields:
         if each.required and each.name not in texts:
             raise InvalidQuery(f"`{each.name}` is required in the query.")
+    if not texts:
+        return {}
     # Unknown parameters are ignored: pages add some to avoid caches.
     return {
         each.name: _parse_parameter(each, texts[each.name]) for each in fields if each.name in texts

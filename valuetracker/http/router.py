@@ -145,16 +145,24 @@ def _walk(node: Node, segments: Segments) -> list[tuple[Node, tuple[str | None, 
     There can be two: a key may be called `merge`, and then reading that key and merging
     differ in the method alone.
     """
-    reached: list[tuple[Node, tuple[str | None, ...]]] = [(node, ())]
-    for segment in segments:
-        before, reached = reached, []
-        for each, values in before:
-            literal = None if segment is None else each.literals.get(segment)
-            if literal is not None:
-                reached.append((literal, values))
-            if each.parameter is not None:
-                reached.append((each.parameter, (*values, segment)))
-    return reached
+    values: Segments = []
+    for index, segment in enumerate(segments):
+        literal = None if segment is None else node.literals.get(segment)
+        parameter = node.parameter
+        if parameter is None:
+            if literal is None:
+                return []
+            node = literal
+        elif literal is None:
+            values.append(segment)
+            node = parameter
+        else:
+            rest = segments[index + 1 :]
+            return [
+                *((end, (*values, *more)) for end, more in _walk(literal, rest)),
+                *((end, (*values, segment, *more)) for end, more in _walk(parameter, rest)),
+            ]
+    return [(node, tuple(values))]
 
 
 def decode(raw: bytes) -> str | None:

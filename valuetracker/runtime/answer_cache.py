@@ -5,8 +5,8 @@ Each answer is stored with the extension it was read from and the tags of the ro
 on. A commit that changes any of those rows brings the answer up to date if it can, and else
 removes it:
 
-- the answer that is one value is made anew at once, from the committed row;
-- the answer that is all values of an instance is made anew when it is next asked for;
+- the answer that is one value, or all values of an instance, is made anew from the committed rows
+  when it is next asked for;
 - a list that the commit did not touch only gets the ETag of the new revision.
 
 A full cache takes an answer only when it is asked for the second time: an answer that nobody asks
@@ -18,6 +18,7 @@ for again must not push out one that many ask for.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Generic, Protocol, Self, TypeVar
 
 import orjson
@@ -31,6 +32,8 @@ Key = tuple[str, bytes, bytes]
 # The memory an answer takes beside its bytes: the entry, its key, its headers, and the index of
 # its tags. A test compares what is counted with what is taken.
 OVERHEAD_BYTES = 1_700
+# The memory a noted row takes beside its value.
+ROW_BYTES = 300
 # How many keys a full cache remembers that it has no answer for.
 NOTED_KEYS = 16_384
 # An answer of which more than this has changed since it was made is dropped.
@@ -63,7 +66,17 @@ Answer = TypeVar("Answer", bound=KeptAnswer)
 class Entry(Generic[Answer]):
     """One cached answer, the extension it was read from and the tags it depends on."""
 
-    __slots__ = ("answer", "changed", "is_list", "owner", "shows", "size", "tags")
+    __slots__ = (
+        "answer",
+        "changed",
+        "is_list",
+        "owner",
+        "row",
+        "row_size",
+        "shows",
+        "size",
+        "tags",
+    )
 
     def __init__(
         self,
@@ -81,6 +94,9 @@ class Entry(Generic[Answer]):
         # See `Snapshot`.
         self.shows = shows
         self.is_list = is_list
+        # Of an answer that is one value: its row, if that has changed since, and the memory of it.
+        self.row: DataRow | None = None
+        self.row_size = 0
         # Of an answer that is all values: what has changed since, and the revision it has now.
         self.changed: Changed | None = None
 
@@ -115,7 +131,9 @@ class AnswerCache(Generic[Answer]):
         if entry is None:
             return None
         self._entries.move_to_end(key)
-        if entry.changed is not None:
+        if entry.row is not None:
+            self._make_value_anew(entry, entry.row)
+        elif entry.changed is not None:
             self._make_anew(entry, entry.changed)
         elif entry.is_list and entry.answer.etag != entry.owner.etag:
             entry.answer = entry.answer.updated(entry.answer.body, entry.owner.etag)
@@ -167,24 +185,27 @@ class AnswerCache(Generic[Answer]):
             for key in tuple(index.get(tag, ())):
                 self._drop(key)
         for holder, touched in commit.holders.items():
+            space, id = holder
             for name, row in touched.rows.items():
-                keys = index.get((*holder, name))
+                keys = index.get((space, id, name))
                 if keys is not None:
-                    for key in tuple(keys):
-                        self._update_value(key, row)
+                    self._note_value(tuple(keys), row)
             keys = index.get(holder)
             if keys is not None:
                 for key in tuple(keys):
                     self._note(key, touched.rows, touched.revision, commit.ordinal)
         self._evict()
 
-    def _update_value(self, key: Key, row: DataRow) -> None:
-        entry = self._entries[key]
-        if entry.shows is None:
-            self._drop(key)
-            return
-        body = b"{}" if row.value is None else b"{%b}" % value_bytes(row)
-        self._replace(entry, body, row.revision)
+    def _note_value(self, keys: Iterable[Key], row: DataRow) -> None:
+        """Note that the value has changed which is the whole of these answers."""
+        size = ROW_BYTES + len(row.value or "")
+        for key in keys:
+            entry = self._entries[key]
+            if entry.shows is None:
+                self._drop(key)
+                continue
+            self.size += size - entry.row_size
+            entry.row, entry.row_size = row, size
 
     def _note(self, key: Key, rows: dict[str, DataRow], revision: int, ordinal: int) -> None:
         """Note what has changed of an answer that is all values of a holder."""
@@ -210,6 +231,12 @@ class AnswerCache(Generic[Answer]):
             # Nobody asks for it, while it is changed again and again.
             self._drop(key)
 
+    def _make_value_anew(self, entry: Entry[Answer], row: DataRow) -> None:
+        self.size -= entry.row_size
+        entry.row, entry.row_size = None, 0
+        body = b"{}" if row.value is None else b"{%b}" % value_bytes(row)
+        self._replace(entry, body, row.revision)
+
     def _make_anew(self, entry: Entry[Answer], changed: Changed) -> None:
         entry.changed = None
         values = orjson.loads(entry.answer.body)
@@ -223,12 +250,10 @@ class AnswerCache(Generic[Answer]):
         self._replace(entry, exact(orjson.dumps(values)), changed.revision)
 
     def _replace(self, entry: Entry[Answer], body: bytes, revision: int) -> None:
-        self._count(entry, len(body) - len(entry.answer.body))
-        entry.answer = entry.answer.updated(body, entry.owner.etag_of(revision))
-
-    def _count(self, entry: Entry[Answer], more: int) -> None:
+        more = len(body) - len(entry.answer.body)
         entry.size += more
         self.size += more
+        entry.answer = entry.answer.updated(body, entry.owner.etag_of(revision))
 
     def remove_all(self, owner: Owner) -> None:
         """Remove all answers that were read from `owner`."""
@@ -244,7 +269,7 @@ class AnswerCache(Generic[Answer]):
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        self.size -= entry.size
+        self.size -= entry.size + entry.row_size
         index = self._by_tag[entry.owner]
         for tag in entry.tags:
             keys = index[tag]

@@ -56,8 +56,8 @@ async def list_values(tx: Snapshot, address: Address, at: ChatAt | None = None) 
         number = await tx.find_number(address.id)
         if number is None:
             return {}
-        tx.etag, rows = await tx.read_values(number)
-        return values_record(rows)
+        tx.etag, values = await tx.read_values(number)
+        return values
     holder = await tx.find_addressed(address)
     if holder is None:
         return {}

@@ -14,6 +14,8 @@ Id = TypeVar("Id", bound=Hashable)
 class Pending(Generic[AnyRow]):
     """Rows that must be written, sorted by how."""
 
+    __slots__ = ("inserted", "updated")
+
     def __init__(self) -> None:
         self.inserted: list[AnyRow] = []
         self.updated: list[AnyRow] = []
@@ -22,14 +24,14 @@ class Pending(Generic[AnyRow]):
 class CachedTable(Generic[Id, AnyRow]):
     """Rows by id: the row, or None where there is known to be none."""
 
-    __slots__ = ("_stored", "_touched", "rows")
+    __slots__ = ("_stored", "rows", "touched")
 
     def __init__(self) -> None:
         self.rows: dict[Id, AnyRow | None] = {}
         # Those that the database holds; no row is ever deleted from the cached tables.
         self._stored: set[Id] = set()
-        # A dictionary for its order: rows are written in the order they were put.
-        self._touched: dict[Id, None] = {}
+        # Those that must be written, in the order they were put.
+        self.touched: dict[Id, None] = {}
 
     def loaded(self, id: Id, row: AnyRow | None) -> None:
         """Keep a row as the database has it."""
@@ -40,24 +42,24 @@ class CachedTable(Generic[Id, AnyRow]):
     def put(self, id: Id, row: AnyRow) -> None:
         """Keep a row that must be written."""
         self.rows[id] = row
-        self._touched[id] = None
+        self.touched[id] = None
 
     def touch(self, ids: Iterable[Id]) -> None:
         """Have rows written that were replaced in `rows`."""
-        self._touched.update(dict.fromkeys(ids))
+        self.touched.update(dict.fromkeys(ids))
 
     def is_touched(self, id: Id) -> bool:
-        return id in self._touched
+        return id in self.touched
 
     @property
     def pending(self) -> int:
         """Return how many rows the database does not hold yet."""
-        return len(self._touched.keys() - self._stored)
+        return len(self.touched.keys() - self._stored)
 
     def drain(self, pending: Pending[AnyRow]) -> None:
         """Sort the touched rows by how they must be written, and take them as written."""
         stored = self._stored
-        for id in self._touched:
+        for id in self.touched:
             row = self.rows[id]
             assert row is not None, "no row is deleted"
             if id in stored:
@@ -65,4 +67,4 @@ class CachedTable(Generic[Id, AnyRow]):
             else:
                 stored.add(id)
                 pending.inserted.append(row)
-        self._touched.clear()
+        self.touched.clear()

@@ -150,6 +150,17 @@ def encode_change(
     return text if operand is None else f"{text}\x1f{operand}"
 
 
+def encode_set(entry: int, key: str, prev_of_key: int, ordinal: int, after: str) -> str:
+    """Return the same for a value that is set; most changes are that."""
+    name = key if key.isprintable() and key[0] != '"' else encode_name(key)
+    if prev_of_key and not prev_of_key & POSITION_MASK:
+        # The same as `encode_back`, written out.
+        back: int | str = (entry - prev_of_key) >> REVISION_BITS
+    else:
+        back = encode_back(entry, prev_of_key)
+    return f"{name}\x1f\x1f{back}\x1f{ordinal}\x1f{after}"
+
+
 def decode_changes(entry: int, text: str) -> list[LoggedChange]:
     if not text:
         return []

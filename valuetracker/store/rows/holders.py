@@ -9,7 +9,7 @@ of a value writes no other page. A checkpoint costs the same for ten values as f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -180,6 +180,31 @@ def history_sum(
     ordinal: int, entry: int, dormant_entry: int, anchored: int, furthest: int | None
 ) -> int:
     return crc32(f"{ordinal}.{entry}.{dormant_entry}.{anchored}.{furthest}".encode())
+
+
+def verified_values(rows: Iterable[tuple[Any, ...]]) -> tuple[int, dict[str, Any]]:
+    """
+    Verify all rows of a holder; return the revision of its account, and its values by key.
+
+    They are in the order of their creation, and spliced in like those of `values_record`.
+    """
+    revision: int | None = None
+    values: list[tuple[int, str, str]] = []
+    for columns in rows:
+        holder, key, value, ordinal, entry, dormant_entry, anchored, furthest, checksum = columns
+        # The same as `verify`, written out: an instance has many values.
+        content = crc32(f"{holder}\0{key}\0{value}".encode())
+        history = f"{ordinal}.{entry}.{dormant_entry}.{anchored}.{furthest}"
+        if checksum != content ^ crc32(history.encode()):
+            raise DatabaseDamaged()
+        if not key:
+            revision = account_of(DataRow(*columns))[0]
+        elif value is not None:
+            values.append((ordinal, key, value))
+    if revision is None:
+        raise DatabaseDamaged()
+    values.sort()
+    return revision, {key: orjson.Fragment(value) for _, key, value in values}
 
 
 def values_record(rows: list[DataRow]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from valuetracker.store.rows.characters import CharacterRow, MemberRow
 from valuetracker.store.rows.chats import AliasRow, ChatRow
 from valuetracker.store.rows.entries import ReadEntries
 from valuetracker.store.rows.head import Head
-from valuetracker.store.rows.holders import DataRow, HolderRow, account_of
+from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.pages import Page
 from valuetracker.store.rows.places import Chain, PlaceRow
 from valuetracker.store.rows.row_cache import ROW_BYTES, RowCache
@@ -37,6 +37,11 @@ class RowReader:
 
     # True if rows are changed in the cache, where all must then find the same ones.
     changes_rows = False
+    # The time of `leases.lease_time`: one verb reads it once.
+    read_time: tuple[int, int | None, int] | None = None
+    # The most rows to read at once on the event loop; None if the verb runs on a thread.
+    most_rows: int | None = None
+    _read_entries: ReadEntries | None = None
 
     def __init__(
         self, transaction: Transaction, cache: RowCache, clock: Clock | None = None
@@ -44,11 +49,6 @@ class RowReader:
         self._transaction = transaction
         self.cache = cache
         self.clock = clock or Clock()
-        # The time of `leases.lease_time`: one verb reads it once.
-        self.read_time: tuple[int, int | None, int] | None = None
-        # The most rows to read at once on the event loop; None if the verb runs on a thread.
-        self.most_rows: int | None = None
-        self._read_entries: ReadEntries | None = None
 
     async def load_head(self) -> Head:
         assert self.cache.head is not None, "not begun"
@@ -259,24 +259,14 @@ class RowReader:
             raise DatabaseDamaged()
         return value.verify()
 
-    async def read_values(self, number: int) -> tuple[int, list[DataRow]]:
-        """
-        Return the revision of the holder with this number, and the rows that have a value.
-
-        They are in the order of their creation, and not kept.
-        """
+    async def read_values(self, number: int) -> tuple[int, dict[str, Any]]:
+        """Return the revision of the holder with this number, and its values; they are not kept."""
         most = self.most_rows
         found = await self._transaction.fetch_all(
             holders.SELECT_WITH_ACCOUNT, holder=number, count=MANY if most is None else most + 2
         )
         self.reads(len(found) - 1)
-        rows = [DataRow(*row).verify() for row in found]
-        revision = next((account_of(row)[0] for row in rows if not row.key), None)
-        if revision is None:
-            raise DatabaseDamaged()
-        values = [row for row in rows if row.key and row.value is not None]
-        values.sort(key=lambda row: row.ordinal)
-        return revision, values
+        return holders.verified_values(found)
 
     async def list_rows(self, holder: HolderRow) -> list[DataRow]:
         """Return the rows of all keys a holder has or had, in the order of their creation."""

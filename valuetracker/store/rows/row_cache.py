@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from valuetracker.engine import Transaction
+from valuetracker.engine.statement import Statement
 from valuetracker.store.rows.cached_table import CachedTable, Pending
 from valuetracker.store.rows.characters import (
     INSERT_CHARACTER,
@@ -161,22 +162,44 @@ class RowCache:
         self._touched_values.clear()
         holders: Pending[HolderRow] = Pending()
         self.holders.drain(holders)
+        values.updated += [holder.account() for holder in holders.updated]
+        values.inserted += [holder.account() for holder in holders.inserted]
+        self.head.seal()
+        steps: list[tuple[Statement, list[Any]]] = [
+            (UPDATE_VALUE, values.updated),
+            (INSERT_VALUE, values.inserted),
+            (INSERT_ADOPTED, self.adopted),
+            (UPDATE_HEAD, [self.head]),
+        ]
+        # Nearly every group changes values of known holders, and nothing else.
+        if (
+            holders.inserted
+            or self.restructured
+            or self.characters.touched
+            or self.chats.touched
+            or self.places.touched
+            or self.members
+            or self.aliases
+        ):
+            steps += self._other_steps(holders)
+        for statement, rows in steps:
+            if rows:
+                await transaction.write_many(statement, rows)
+        self.adopted = []
+
+    def _other_steps(self, holders: Pending[HolderRow]) -> list[tuple[Statement, list[Any]]]:
+        """Return the statements that write all but values, and take their rows as written."""
         characters: Pending[CharacterRow] = Pending()
         self.characters.drain(characters)
         chats: Pending[ChatRow] = Pending()
         self.chats.drain(chats)
         places: Pending[PlaceRow] = Pending()
         self.places.drain(places)
-        values.updated += [holder.account() for holder in holders.updated]
-        values.inserted += [holder.account() for holder in holders.inserted]
         holders.updated = self._restructured(holders.updated, True)
         for pending in (holders, characters, chats, places):
             for row in (*pending.inserted, *pending.updated):
                 row.seal()
-        self.head.seal()
-        steps: tuple[tuple[Any, list[Any]], ...] = (
-            (UPDATE_VALUE, values.updated),
-            (INSERT_VALUE, values.inserted),
+        steps: list[tuple[Statement, list[Any]]] = [
             (UPDATE_HOLDER, holders.updated),
             (INSERT_HOLDER, holders.inserted),
             (INSERT_MEMBER, list(self.members.values())),
@@ -186,18 +209,14 @@ class RowCache:
             (TOUCH_CHAT, self._restructured(chats.updated, False)),
             (INSERT_CHAT, chats.inserted),
             (INSERT_ALIAS, self.aliases),
-            (INSERT_ADOPTED, self.adopted),
             (UPDATE_PLACE, places.updated),
             (INSERT_PLACE, places.inserted),
             (INSERT_FLIP, list(self.flips.values())),
-            (UPDATE_HEAD, [self.head]),
-        )
-        for statement, rows in steps:
-            if rows:
-                await transaction.write_many(statement, rows)
+        ]
         self.restructured.clear()
-        self.members, self.aliases, self.adopted = {}, [], []
+        self.members, self.aliases = {}, []
         self.flips.clear()
+        return steps
 
     def _restructured(self, rows: list[Any], wanted: bool) -> list[Any]:
         return [row for row in rows if (row.number in self.restructured) == wanted]

@@ -35,6 +35,14 @@ class Snapshot(RowReader):
     It says in `etag` at which revision what it read changed last; otherwise that is the head.
     """
 
+    # False if the clock, too, can make the answer untrue.
+    keepable = True
+    # The key whose value is the whole answer, or the empty one for all values of a holder: then a
+    # commit can bring a kept answer up to date.
+    shows: str | None = None
+    # True if the answer is a list, whose ETag is that of the head.
+    is_list = False
+
     def __init__(
         self,
         transaction: Transaction,
@@ -51,13 +59,6 @@ class Snapshot(RowReader):
         self.names: dict[int, tuple[str, str]] = {}
         self.tags: set[Tag] = set()
         self.etag: int | str | None = head.tag
-        # False if the clock, too, can make the answer untrue.
-        self.keepable = True
-        # The key whose value is the whole answer, or the empty one for all values of a holder:
-        # then a commit can bring a kept answer up to date.
-        self.shows: str | None = None
-        # True if the answer is a list, whose ETag is that of the head.
-        self.is_list = False
 
     @classmethod
     async def take(cls, transaction: Transaction, clock: Clock | None = None) -> Snapshot:

@@ -17,6 +17,7 @@ from valuetracker.store.rows.entries import (
     LATE,
     SUPERSEDED,
     encode_change,
+    encode_set,
 )
 from valuetracker.store.rows.head import Head
 from valuetracker.store.rows.holders import (
@@ -102,6 +103,8 @@ class ApplyValues:
         digest, adopted = holder.digest, head.adopted
         created = weight = 0
         encoded: list[str] = []
+        # The parts of checksums that all keys have in common.
+        owner, change = f"{number}\0", f".{entry}.0.0."
         for key, value in values.items():
             old = rows[key]
             previous = ordinal = 0
@@ -119,14 +122,14 @@ class ApplyValues:
                 created += 1
                 ordinal = head.next_ordinal()
             # The same as `content_sum` and `history_sum`, written out.
-            content = crc32(f"{number}\0{key}\0{value}".encode())
+            content = crc32(f"{owner}{key}\0{value}".encode())
             digest ^= content
             weight += len(value)
             # It always counts, and covers the changes before it: no flip reaches one of them.
-            checksum = content ^ crc32(f"{ordinal}.{entry}.0.0.{furthest}".encode())
+            checksum = content ^ crc32(f"{ordinal}{change}{furthest}".encode())
             row = DataRow(number, key, value, ordinal, entry, 0, 0, furthest, checksum, content)
             rows[key] = changed[key] = row
-            encoded.append(encode_change(entry, key, "set", previous, ordinal, value))
+            encoded.append(encode_set(entry, key, previous, ordinal, value))
         holder.digest = digest
         holder.keys += created
         head.keys += created
