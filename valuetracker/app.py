@@ -159,6 +159,7 @@ def create_app(settings: Settings | None = None, clock: Clock | None = None) -> 
     app = Starlette()
     app.router = EndpointRouter(ENDPOINTS, router, adapter, lifespan)
     app.state.engine = engine
+    app.state.users = users
     app.state.dispatcher = dispatcher
     app.state.run_token = tokens.create_for_run()
     app.state.capacity = capacity

@@ -77,3 +77,45 @@ def test_a_damaged_extension_is_found(files: Path) -> None:
     assert found.json[0]["sound"] is False
     assert "demo: " in found.err
     assert "error: Damaged: demo." in shown.out
+
+
+def test_a_backup_is_restored_by_name_and_from_a_folder(files: Path, tmp_path: Path) -> None:
+    where = ("--data-dir", files)
+    [backup] = call("backup", "create", "--json", *where).json
+    assert call("set", "demo", "eldergrove", "population", "1", *where).code == 0
+
+    kept = run("backup", "restore", backup["name"], *where)
+    unasked = call("backup", "restore", backup["name"], "--force", *where)
+    asked = Terminal("backup", "restore", backup["name"], "--extension", "demo", "--force", *where)
+    asked.wait_for("? [y/N]: ")
+    asked.type("y\n")
+    done = asked.end()
+
+    assert (kept.code, unasked.code, done.code) == (4, 2, 0), kept.err + done.out
+    assert call("get", "demo", "eldergrove", "population", *where).out == "412\n"
+
+    # On another machine, from the folder of the backup.
+    elsewhere = ("--data-dir", tmp_path / "elsewhere")
+    folder = files / "backups" / backup["name"]
+    moved = call("backup", "restore", folder, "--json", *elsewhere)
+    wrong = call("backup", "restore", files, *elsewhere)
+
+    assert moved.code == 0, moved.err
+    assert [each["id"] for each in moved.json] == ["demo"]
+    assert call("get", "demo", "eldergrove", "population", *elsewhere).out == "412\n"
+    assert (wrong.code, "is no backup" in wrong.err) == (1, True)
+
+
+def test_what_is_intact_of_a_damaged_extension_is_salvaged(files: Path, tmp_path: Path) -> None:
+    damage(files / "demo.db")
+    file, where = tmp_path / "rest.jsonl", ("--data-dir", files)
+
+    done = run("verify", "demo", "--salvage", file, "--json", *where)
+    again = call("verify", "demo", "--salvage", file, *where)
+    new = ("--data-dir", tmp_path / "new", "--json")
+    back = call("import", "demo", file, "--mode", "merge", *new)
+
+    assert (done.code, again.code, back.code) == (1, 2, 0), done.err + back.err
+    assert done.json["lost"]
+    assert done.json["values"] > 0
+    assert back.json["values"] == done.json["values"]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import click
@@ -26,6 +26,9 @@ from valuetracker.cli.failure import Failure, Refused, Unreachable
 from valuetracker.http.run_file import Run, read_run
 from valuetracker.names import DEFAULT_USER
 from valuetracker.settings import DEFAULT_DATA_DIR, PREFIX, Settings
+
+if TYPE_CHECKING:
+    from valuetracker.cli.in_process import InProcess
 
 CONNECT_SECONDS = 5.0
 # How long a server may take to say that it is there.
@@ -175,6 +178,12 @@ class Target:
 
     @contextmanager
     def _own(self, create: bool) -> Iterator[httpx.Client]:
+        transport = self.start_own(create)
+        with client_of("http://localhost", transport.token, self.user, True, transport) as client:
+            yield client
+
+    def start_own(self, create: bool = False) -> InProcess:
+        """Start a server inside the program; the caller must `close` it."""
         if not create:
             self._require_data()
         # Imported here: it takes longer than most commands over HTTP.
@@ -182,9 +191,7 @@ class Target:
 
         # Errors come as answers. What else is logged is for those who run a server.
         logging.getLogger().addHandler(logging.NullHandler())
-        transport = InProcess(self.own_settings())
-        with client_of("http://localhost", transport.token, self.user, True, transport) as client:
-            yield client
+        return InProcess(self.own_settings())
 
     def own_settings(self) -> Settings:
         """Return the settings of a server that does nothing by itself."""

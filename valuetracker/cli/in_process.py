@@ -13,6 +13,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -21,6 +22,8 @@ from starlette.types import Message
 
 from valuetracker.app import create_app
 from valuetracker.clock import Clock
+from valuetracker.records import Salvaged
+from valuetracker.runtime.repairing import salvage
 from valuetracker.settings import Settings
 
 T = TypeVar("T")
@@ -53,6 +56,15 @@ class InProcess(httpx.BaseTransport):
         while True:
             with contextlib.suppress(TimeoutError):
                 return future.result(LOOK_SECONDS)
+
+    def salvage(self, user: str, extension_id: str, path: Path) -> Salvaged:
+        """Write what is intact of a damaged extension to a file; no route does that."""
+
+        async def work() -> Salvaged:
+            async with self._app.state.users.of(user) as extensions:
+                return await salvage(extensions, extension_id, path)
+
+        return self._run(work())
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         exchange = Exchange(self._app, self._loop, request)
