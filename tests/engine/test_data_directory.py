@@ -246,6 +246,15 @@ def test_the_trash_overwrites_nothing(directory: DataDirectory) -> None:
     assert sorted(path.read_text() for path in trash.iterdir()) == ["one", "three", "two"]
 
 
+def test_the_trash_overwrites_nothing_whatever_the_name(directory: DataDirectory) -> None:
+    for text in ("one", "two"):
+        (directory.path / "demo[1].db").write_text(text)
+        directory.discard("demo[1].db", "demo[1]")
+
+    trash = directory.path / "trash"
+    assert sorted(path.read_text() for path in trash.iterdir()) == ["one", "two"]
+
+
 def test_discarding_a_missing_file_returns_false_and_makes_no_trash(
     directory: DataDirectory,
 ) -> None:

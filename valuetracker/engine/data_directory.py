@@ -9,6 +9,7 @@ process, so that of a killed server is free again.
 from __future__ import annotations
 
 import contextlib
+import glob
 import logging
 import os
 import stat
@@ -39,8 +40,9 @@ OWN = (TRASH, BACKUPS)
 COMPANIONS = ("-wal", "-shm", "-journal")
 # The suffix of the copy that is made of a file before it is adopted.
 ORIGINAL = ".original"
-# In bytes. File systems allow 255, and the suffixes above must fit in as well.
-LONGEST_NAME = 240
+# In bytes. File systems allow 255, and the suffixes above must fit in as well, also those of a
+# copy, `.new-<random>-<name>`.
+LONGEST_NAME = 230
 
 
 class DataDirectory:
@@ -197,7 +199,7 @@ class DataDirectory:
         trash = self.path / TRASH
         durable.make_folders(trash)
         number = 1
-        while list(trash.glob(f"{label}.{number}.db*")):
+        while list(trash.glob(f"{glob.escape(label)}.{number}.db*")):
             number += 1
         durable.move_files(
             (path.with_name(path.name + ending), trash / f"{label}.{number}.db{ending}")

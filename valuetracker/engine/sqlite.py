@@ -67,6 +67,8 @@ class SQLiteEngine:
             load_migrations(migrations / "registry"), lambda: PlainRunner, registry_tables
         )
         self._known = KnownFiles()
+        # The files outside the directory itself that were used since the start.
+        self._used: set[Path] = set()
 
     def for_user(self, handle: str) -> SQLiteEngine:
         return SQLiteEngine(
@@ -176,6 +178,10 @@ class SQLiteEngine:
     async def _file(self, location: str) -> Path:
         """Return the path of a location, after what a killed process has left to be done there."""
         path = self._directory.file(location)
+        if path.parent != self._directory.path and path not in self._used:
+            # Once, and before the first copy of this process.
+            self._used.add(path)
+            sqlite_restore.remove_unfinished_copies(path)
         if sqlite_restore.announced_of(path).exists():
             await in_thread(lambda: sqlite_restore.finish(self._directory, location))
         return path
@@ -183,7 +189,7 @@ class SQLiteEngine:
     # Restoring
 
     async def copy_file(self, source: Path, location: str) -> tuple[Path, str]:
-        path = self._directory.file(location)
+        path = await self._file(location)
         return await in_thread(lambda: sqlite_restore.copy_file(source, path))
 
     async def adapt_copy(self, copy: Path, identity: str, job: Job[Any]) -> None:
@@ -198,7 +204,15 @@ class SQLiteEngine:
         return await in_thread(lambda: sqlite_repair.read_intact(path, self._schema, take))
 
     async def replace_file(self, location: str, copy: Path) -> None:
-        await in_thread(lambda: sqlite_restore.replace_file(self._directory, location, copy))
+        work = asyncio.ensure_future(
+            in_thread(lambda: sqlite_restore.replace_file(self._directory, location, copy))
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The thread goes on: whoever unlocks the directory next must not be quicker.
+            await asyncio.wait([work])
+            raise
 
 
 async def _nothing(transaction: Transaction) -> None:

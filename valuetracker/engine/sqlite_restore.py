@@ -9,9 +9,11 @@ the announcement leaves the old file as it was, and a kill after it leaves the n
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import secrets
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,9 @@ from valuetracker.engine.sqlite_file import (
 from valuetracker.failpoints import Failpoint
 
 CHUNK_BYTES = 1024 * 1024
+
+# Only one thread at a time finishes: a second would take the new file for the old one.
+_finishing = threading.Lock()
 
 
 def announced_of(path: Path) -> Path:
@@ -57,6 +62,12 @@ def copy_file(source: Path, path: Path) -> tuple[Path, str]:
     return copy, digest.hexdigest()
 
 
+def remove_unfinished_copies(path: Path) -> None:
+    """Remove the copies for a path that a killed process has not completed."""
+    for left in path.parent.glob(f".new-??????-{glob.escape(path.name)}"):
+        remove_unfinished(left)
+
+
 def adapt_copy(copy: Path, schema: Schema, identity: str, job: Job[Any]) -> None:
     """Give a copy another identity, and write with `job` what else must be another in it."""
     failpoint = Failpoint.from_environment()
@@ -79,24 +90,29 @@ def replace_file(directory: DataDirectory, location: str, copy: Path) -> None:
     """Put a complete copy in the place of a database that nobody has open."""
     path = directory.file(location)
     announced = announced_of(path)
-    durable.rename(copy, announced)
-    Failpoint.from_environment().reach("restore_announced")
-    try:
-        finish(directory, location)
-    except OSError:
-        # The old file goes on, unless it is in the trash already.
-        if path.exists():
-            announced.unlink(missing_ok=True)
-        raise
+    with _finishing:
+        durable.rename(copy, announced)
+        Failpoint.from_environment().reach("restore_announced")
+        try:
+            _finish(directory, location)
+        except OSError:
+            # The old file goes on, unless it is in the trash already.
+            if path.exists():
+                announced.unlink(missing_ok=True)
+            raise
 
 
 def finish(directory: DataDirectory, location: str) -> None:
     """Finish what was announced for a location, if there is something."""
+    with _finishing:
+        # Another thread may have finished it meanwhile.
+        if announced_of(directory.file(location)).exists():
+            _finish(directory, location)
+
+
+def _finish(directory: DataDirectory, location: str) -> None:
     path = directory.file(location)
-    announced = announced_of(path)
-    if not announced.exists():
-        return
     directory.discard(location, path.name.removesuffix(".db"))
     Failpoint.from_environment().reach("restore_discarded")
-    durable.rename(announced, path)
+    durable.rename(announced_of(path), path)
     Failpoint.from_environment().reach("restore_renamed")
