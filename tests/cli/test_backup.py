@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tests.cli.conftest import Terminal, call, run, terminal
@@ -104,6 +105,22 @@ def test_a_backup_is_restored_by_name_and_from_a_folder(files: Path, tmp_path: P
     assert [each["id"] for each in moved.json] == ["demo"]
     assert call("get", "demo", "eldergrove", "population", *elsewhere).out == "412\n"
     assert (wrong.code, "is no backup" in wrong.err) == (1, True)
+
+
+def test_a_folder_is_not_taken_for_another_backup_of_the_same_name(
+    files: Path, tmp_path: Path
+) -> None:
+    where = ("--data-dir", files)
+    [backup] = call("backup", "create", "--json", *where).json
+    folder = Path(shutil.copytree(files / "backups" / backup["name"], tmp_path / "copy"))
+    again = call("backup", "restore", folder, "--force", "--yes", *where)
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(backup["version"], "0.0.0"))
+
+    refused = call("backup", "restore", folder, "--force", "--yes", *where)
+
+    assert again.code == 0, again.err
+    assert (refused.code, "is another backup of the same name" in refused.err) == (1, True)
 
 
 def test_what_is_intact_of_a_damaged_extension_is_salvaged(files: Path, tmp_path: Path) -> None:

@@ -208,6 +208,37 @@ def test_what_a_killed_server_left_unfinished_is_removed(tmp_path: Path) -> None
     assert strange.exists()
 
 
+def test_a_manifest_that_was_edited_or_is_foreign_does_not_stop_the_start(tmp_path: Path) -> None:
+    with running_server(tmp_path / "db") as server:
+        server.register("one")
+        backup = back_up(server)
+        folder = folder_of(server, backup).parent
+    (entry,) = backup.pop("extensions")
+    del backup["hook"]
+    whole = {**backup, "extensions": [entry]}
+    odd: list[Any] = [None, [0], {"words": 0}, -1, True]
+    wrong: list[Any] = [
+        *({**whole, key: each} for key in whole for each in odd),
+        *({**whole, "extensions": [{**entry, key: each}]} for key in entry for each in odd),
+        *({each: whole[each] for each in whole if each != key} for key in whole),
+        {**whole, "createdAt": "words"},
+        {**whole, "failed": [{"id": "one"}]},
+        {**whole, "extensions": [{"id": "one"}]},
+        [whole],
+    ]
+    for number, content in enumerate(wrong):
+        name = f"2020-01-01T00-00-00-{number:03}Z-manual"
+        (folder / name).mkdir()
+        text = json.dumps(content).replace(whole["name"], name)
+        (folder / name / "manifest.json").write_text(text)
+
+    with running_server(tmp_path / "db") as server, server.client() as client:
+        listed = client.get("/backup").json()
+
+        assert [each["name"] for each in listed] == [whole["name"]]
+        assert client.get("/extensions").status_code == 200
+
+
 class Load:
     """Writers that go on until they are told to stop; each counts in a key of its own."""
 

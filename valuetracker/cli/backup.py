@@ -111,7 +111,7 @@ def restore_backup(
     """
     body = {"extensionId": extension, "user": target.user, "force": force}
     with replace(target, user=None).open(create=True) as server:
-        name = take_in(Path(backup_), server, target) if os.sep in backup_ else backup_
+        name = take_in(Path(backup_), server, target) if is_path(backup_) else backup_
         if force:
             what = f"the extension {extension}" if extension else "all extensions"
             confirm(f"Replace {what} with the state of {name}?", yes)
@@ -121,12 +121,18 @@ def restore_backup(
     output.rows(done["extensions"], "id", "user", "revision", "incarnation", "replaced")
 
 
+def is_path(text: str) -> bool:
+    # Windows has two separators.
+    return os.sep in text or (os.altsep is not None and os.altsep in text)
+
+
 def take_in(path: Path, server: Server, target: Target) -> str:
     """Copy the folder of a backup to where the server has its backups; return its name."""
     if target.url is not None:
         raise click.UsageError("A PATH works with the server of this machine, without `--url`.")
     try:
-        name = str(json.loads((path / "manifest.json").read_bytes())["name"])
+        manifest = (path / "manifest.json").read_bytes()
+        name = str(json.loads(manifest)["name"])
     except (OSError, ValueError, KeyError, TypeError):
         raise Failure(f"{path} is no backup: its manifest cannot be read.") from None
     settings = {each["name"]: each["value"] for each in server.get("/settings")}
@@ -134,6 +140,10 @@ def take_in(path: Path, server: Server, target: Target) -> str:
     if not re.fullmatch(r"[0-9TZ-]+-[a-z]+", name):
         raise Failure(f"{path} is no backup: {name} is no name of one.")
     if (folder / name).exists():
+        if not has_manifest(folder / name, manifest):
+            raise Failure(
+                f"{folder / name} is another backup of the same name. Move it away first."
+            )
         return name
     unfinished = folder / f".new-{secrets.token_hex(8)}"
     try:
@@ -148,6 +158,13 @@ def take_in(path: Path, server: Server, target: Target) -> str:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return name
+
+
+def has_manifest(folder: Path, manifest: bytes) -> bool:
+    try:
+        return (folder / "manifest.json").read_bytes() == manifest
+    except OSError:
+        return False
 
 
 @backup.command("delete")

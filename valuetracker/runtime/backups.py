@@ -46,6 +46,8 @@ FORMAT = 1
 HOOK = "hook.json"
 MANUAL, NIGHTLY = "manual", "nightly"
 UNFINISHED = ".new-"
+# Where numbers in a manifest end: above what a server gives out, below what a database can hold.
+LARGEST_NUMBER = 2**53
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}-[0-9]{3}Z-[a-z]+\Z")
 
 
@@ -316,22 +318,45 @@ def read_manifest(path: Path) -> Backup | None:
     """Return what a manifest says; None if it is damaged, or somebody else's."""
     try:
         backup: Backup = orjson.loads(path.read_bytes())
-        backup["createdAt"], backup["extensions"], backup["failed"]
-        if not all(map(_is_entry, backup["extensions"])):
-            return None
         hook = path.with_name(HOOK)
         backup["hook"] = orjson.loads(hook.read_bytes())["code"] if hook.exists() else None
+        return backup if _is_backup(backup) else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return backup
+
+
+def _is_backup(backup: Backup) -> bool:
+    """Return true if a manifest has all that is read of it; raise if something is missing."""
+    _week(backup["createdAt"])
+    texts = (backup["name"], backup["kind"], backup["engine"], backup["version"])
+    failures = [
+        each[field] for each in backup["failed"] for field in ("id", "user", "code", "error")
+    ]
+    return (
+        all(isinstance(each, str) for each in (*texts, *failures))
+        and _are_numbers(backup["format"], backup["bytes"])
+        and (backup["hook"] is None or type(backup["hook"]) is int)
+        and isinstance(backup["extensions"], list)
+        and isinstance(backup["failed"], list)
+        and all(map(_is_entry, backup["extensions"]))
+    )
 
 
 def _is_entry(entry: BackedUp) -> bool:
     """Return true if an entry names a file where a file of a backup lies."""
     named = EXTENSION_ID.match(entry["id"]) and USER.match(entry["user"])
     files = (f"{entry['user']}/{entry['id']}.{suffix}" for suffix in ("db", "jsonl"))
-    numbers = (entry["revision"], entry["incarnation"], entry["bytes"])
-    return bool(named) and entry["file"] in files and all(type(each) is int for each in numbers)
+    return (
+        bool(named)
+        and entry["file"] in files
+        and isinstance(entry["location"], str)
+        and isinstance(entry["sha256"], str)
+        and _are_numbers(entry["revision"], entry["incarnation"], entry["bytes"])
+    )
+
+
+def _are_numbers(*given: int) -> bool:
+    return all(type(each) is int and 0 <= each < LARGEST_NUMBER for each in given)
 
 
 def _week(at: str) -> tuple[int, int]:
