@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -15,12 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.test_transfer import sealed
 from tests.api.test_verify import job_of
-from tests.conftest import RunningServer, database_for, running_server
+from tests.conftest import RunningServer, database_for, running_server, wait_for
 from tests.integrity.story import write_story
 from tests.support.answers import make_instance, outcome, refused, set_value
 from tests.system.conftest import Program, RunProgram
-from tests.system.test_backup import Load, back_up, folder_of
+from tests.system.test_backup import WRITERS, Load, back_up, folder_of
 from valuetracker.app import open_stopped
 from valuetracker.errors import DataDirectoryInUse, NotInBackup, RestoreOverwrites
 from valuetracker.settings import Settings
@@ -262,6 +264,7 @@ def test_a_file_that_is_damaged_or_missing_is_restored(tmp_path: Path) -> None:
         assert backup["name"] in refusal.json()["hint"]
         restore(client, backup["name"], force=True)
 
+        assert "valuetracker_damaged_extensions 0.0" in client.get("/metrics").text
         for name in ("one", "two"):
             data = client.get("/instances/sword/data", headers={"x-extension-id": name})
             assert outcome(data) == (200, {"hp": name})
@@ -269,6 +272,74 @@ def test_a_file_that_is_damaged_or_missing_is_restored(tmp_path: Path) -> None:
         assert set_value(client, "hp", 1) > backup["extensions"][0]["revision"] + 1000
         assert job_of(client, client.post("/verify"))["result"]["sound"] is True
     assert (tmp_path / "db" / "trash" / "one.1.db").read_bytes() == b"words"
+
+
+# Exports
+
+
+def write_backup(server: RunningServer, extension_id: str, content: bytes) -> str:
+    """Write a backup that has one extension as an export; return its name."""
+    name = "2026-01-01T00-00-00-000Z-manual"
+    folder = server.data_dir / "backups" / name / "default-user"
+    folder.mkdir(parents=True)
+    file = folder / f"{extension_id}.jsonl"
+    file.write_bytes(content)
+    entry = {
+        "id": extension_id,
+        "user": "default-user",
+        "file": f"default-user/{file.name}",
+        "location": "",
+        "incarnation": 0,
+        "revision": json.loads(content.splitlines()[0])["revision"],
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    manifest = {
+        "name": name,
+        "kind": "manual",
+        "createdAt": "2026-01-01T00:00:00.000Z",
+        "engine": "postgresql",
+        "version": "0",
+        "format": 1,
+        "bytes": len(content),
+        "extensions": [entry],
+        "failed": [],
+    }
+    (folder.parent / "manifest.json").write_text(json.dumps(manifest))
+    return name
+
+
+def test_all_that_an_export_replaces_is_kept_while_others_write(server: RunningServer) -> None:
+    server.register("demo")
+    with server.client("demo") as client:
+        make_instance(client)
+        name = write_backup(server, "demo", export(client))
+        revision = int(client.get("/changes").json()["next"])
+        with Load(server) as load:
+            wait_for(lambda: len(load.acknowledged) == WRITERS and all(load.acknowledged.values()))
+            restored = restore(client, name, force=True)["extensions"][0]
+        kept = (server.data_dir / "trash" / "demo.1.jsonl").read_bytes()
+
+    assert load.odd == []
+    # One number is left out, and then come those of the export.
+    assert restored["revision"] == json.loads(kept.splitlines()[0])["revision"] + 1 + revision
+
+
+def test_an_export_that_is_refused_leaves_nothing_behind(server: RunningServer) -> None:
+    server.register("demo")
+    with server.client("demo") as client:
+        make_instance(client, {"hp": 50})
+        lines = [json.loads(line) for line in export(client).splitlines()[:-1]]
+        lines = [line for line in lines if line["type"] != "entry"]
+        name = write_backup(server, "other", sealed(lines))
+
+        job = job_of(client, client.post(f"/backup/{name}/restore", json={}))
+
+        assert job["error"]["code"] == "import_invalid"
+        assert [each["id"] for each in client.get("/extensions").json()] == ["demo"]
+        # It can be tried again.
+        again = job_of(client, client.post(f"/backup/{name}/restore", json={}))
+        assert again["error"]["code"] == "import_invalid"
 
 
 # Killed

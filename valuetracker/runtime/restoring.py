@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from valuetracker.engine import Transaction
 from valuetracker.errors import (
     BackupUnusable,
     DatabaseDamaged,
+    ImportInvalid,
+    InvalidBody,
     NotInBackup,
     PathDiffers,
     PathInUse,
@@ -35,8 +38,22 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.names import DEFAULT_USER
-from valuetracker.records import BackedUp, Backup, RestoredBackup, RestoredExtension, now
-from valuetracker.runtime.backup_files import FileContent, check_export, export_to, measure, sync
+from valuetracker.records import (
+    BackedUp,
+    Backup,
+    Imported,
+    RestoredBackup,
+    RestoredExtension,
+    now,
+)
+from valuetracker.runtime.backup_files import (
+    FileContent,
+    check_export,
+    export_to,
+    meaning,
+    measure,
+    sync,
+)
 from valuetracker.runtime.backups import FORMAT, Backups
 from valuetracker.runtime.extension import Extension
 from valuetracker.runtime.extensions import Extensions
@@ -48,6 +65,8 @@ from valuetracker.store.chats import rename_chat
 from valuetracker.store.rows.head import UPDATE_HEAD, Head, load_head
 from valuetracker.store.transfer.importing import Import, import_with_history
 from valuetracker.store.transfer.lines import Lines
+from valuetracker.store.tx.jobs import Written
+from valuetracker.store.tx.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -168,6 +187,7 @@ class Restoring:
         self, restore: Restore, entry: BackedUp, extensions: Extensions, replaced: bool
     ) -> tuple[int, int]:
         id = entry["id"]
+        was_registered = extensions.registry.find_registered(id) is not None
         try:
             await extensions.register(id, None)
             extension = await extensions.acquire(id)
@@ -177,34 +197,66 @@ class Restoring:
             await extensions.register(id, None)
             extension, replaced = await extensions.acquire(id), False
         try:
-            if replaced:
-                await self._keep(extension, entry)
             known = extensions.registry.find(id)
             first = 1 + max(entry["incarnation"], known.incarnation if known is not None else 0)
+            written = await self._import_into(extension, restore, entry, first, replaced)
+        except BaseException:
+            extensions.release(extension)
+            if not was_registered:
+                with contextlib.suppress(ValueTrackerError):
+                    await extensions.deregister(id, purge=not replaced)
+            raise
+        extensions.release(extension)
+        return written.revision, written.incarnation
+
+    async def _import_into(
+        self, extension: Extension, restore: Restore, entry: BackedUp, first: int, replaced: bool
+    ) -> Written:
+        kept = None
+        try:
+            if replaced:
+                kept = await asyncio.to_thread(self._take_name, entry)
             with restore.file(entry).open("rb") as file:
                 lines = Lines(FileContent(file, entry["bytes"]))
                 await asyncio.to_thread(lines.check)
                 asked = Import(lines, "replace", incarnation=first)
-                await extension.write(import_with_history, asked, rename_chat)
-            return extension.revision, extension.incarnation
-        finally:
-            extensions.release(extension)
+                return await extension.write(_keep_and_import, entry["id"], kept, asked)
+        except (ImportInvalid, StorageFull):
+            # For certain nothing was changed. After other errors the file stays: it may be needed.
+            if kept is not None:
+                kept.unlink(missing_ok=True)
+            raise
+        except OSError as error:
+            raise meaning(error) from error
 
-    async def _keep(self, extension: Extension, entry: BackedUp) -> None:
-        """Keep the present state of an extension as an export in the trash."""
+    def _take_name(self, entry: BackedUp) -> Path:
+        """Return an empty file of our own in the trash, for what is about to be replaced."""
         folder = self._trash if entry["user"] == DEFAULT_USER else self._trash / entry["user"]
-        await asyncio.to_thread(durable.make_folders, folder)
+        durable.make_folders(folder)
         number = 1
-        while (path := folder / f"{entry['id']}.{number}.jsonl").exists():
-            number += 1
+        while True:
+            path = folder / f"{entry['id']}.{number}.jsonl"
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                return path
+            except FileExistsError:
+                number += 1
+
+
+async def _keep_and_import(
+    tx: Ledger, extension_id: str, kept: Path | None, asked: Import
+) -> Imported:
+    """Write the present state to a file and import another, with no write in between."""
+    if kept is not None:
         try:
-            await extension.read(export_to, entry["id"], path)
-            await asyncio.to_thread(sync, path)
-        except BaseException as error:
-            path.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in durable.FULL:
+            await export_to(await tx.snapshot(), extension_id, kept)
+            sync(kept)
+        except OSError as error:
+            # An engine would take it for a failure of its own.
+            if error.errno in durable.FULL:
                 raise StorageFull() from error
             raise
+    return await import_with_history(tx, asked, rename_chat)
 
 
 async def _exists(extensions: Extensions, extension_id: str) -> bool:
@@ -246,6 +298,7 @@ async def _replace_file(
             await engine.adapt_copy(copy, record.identity, _continuing(head, record))
             await engine.replace_file(location, copy)
             await extensions.registry.save(record)
+            extensions.damaged.discard(id)
         return record.revision, record.incarnation
     finally:
         with contextlib.suppress(OSError):
@@ -256,7 +309,7 @@ def _location(provisioning: Provisioning, extensions: Extensions, entry: BackedU
     """Return where the database is, or else where it was, if that is allowed here."""
     known = extensions.registry.find(entry["id"])
     if known is None or known.location is None:
-        with contextlib.suppress(PathNotAllowed, PathInUse, PathDiffers):
+        with contextlib.suppress(InvalidBody, PathNotAllowed, PathInUse, PathDiffers):
             return provisioning.location(entry["id"], entry["location"] or None, known)
     return provisioning.location(entry["id"], None, known)
 

@@ -41,6 +41,7 @@ from valuetracker.store.rows.holders import DataRow, HolderRow
 from valuetracker.store.rows.places import PlaceRow
 from valuetracker.store.rows.reader import RowReader
 from valuetracker.store.rows.row_cache import RowCache
+from valuetracker.store.rows.snapshot import Snapshot
 from valuetracker.store.rows.spaces import Address
 from valuetracker.store.tx.apply import Applier
 from valuetracker.store.tx.changes import AddSpace, Change, ChangeChat, UpdateQuietly
@@ -167,6 +168,11 @@ class Ledger(RowReader):
             self._commit.ordinal = head.ordinal
             self._begun = True
         return await super().load_head()
+
+    async def snapshot(self) -> Snapshot:
+        """Return what a reading verb is given, as the group has left it so far."""
+        await self.settle()
+        return await Snapshot.take(self._transaction, self.clock)
 
     async def settle(self) -> None:
         if not self._has_pending:
