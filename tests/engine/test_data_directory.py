@@ -218,6 +218,38 @@ def test_a_location_in_an_allowed_root_is_absolute(tmp_path: Path) -> None:
         directory.locate("demo", str(root))
 
 
+@pytest.mark.parametrize("left", [[], [".gitignore"], [".lock"], ["demo.db"]])
+def test_only_a_directory_that_was_used_has_databases_elsewhere(
+    tmp_path: Path, left: list[str]
+) -> None:
+    root, path = tmp_path / "root", tmp_path / "db"
+    for folder in (root, path):
+        folder.mkdir()
+    (root / "far.db").touch()
+    for name in left:
+        (path / name).touch()
+    directory = DataDirectory(path, (root,))
+    directory.lock()
+
+    far = [root / "far.db"] if left and left != [".gitignore"] else []
+    assert directory.database_files() == [*path.glob("*.db"), *far]
+    directory.unlock()
+
+
+@pytest.mark.parametrize("own", [".registry.db", ".lock"])
+def test_the_databases_of_another_server_are_not_ours(tmp_path: Path, own: str) -> None:
+    root, path = tmp_path / "root", tmp_path / "root" / "db"
+    for folder in (path / "deep", root / "another" / "deep"):
+        folder.mkdir(parents=True)
+        (folder.parent / own).touch()
+        (folder / "demo.db").touch()
+    directory = DataDirectory(path, (root,))
+    directory.lock()
+
+    assert directory.database_files() == [path / "deep" / "demo.db"]
+    directory.unlock()
+
+
 # The trash
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from tests.api.test_verify import job_of
 from tests.conftest import RunningServer, running_server
 from tests.integrity.story import write_story
-from tests.support.answers import make_instance, outcome, refused, set_value
+from tests.support.answers import done, make_instance, outcome, refused, set_value
 from valuetracker.app import open_stopped
+from valuetracker.runtime.provisioning import SKIPPED
 from valuetracker.runtime.repairing import salvage
 from valuetracker.settings import Settings
 
@@ -99,6 +101,56 @@ def test_a_damaged_value_is_not_guessed(tmp_path: Path) -> None:
         report = verified(client)
         assert (report["sound"], report["repaired"]) == (False, False)
         assert refused(client.get("/characters"))[:2] == (503, "database_damaged")
+    assert path.read_bytes() == content
+    assert not (tmp_path / "db" / "trash").exists()
+
+
+def test_a_repair_does_not_hide_that_a_log_was_lost(tmp_path: Path) -> None:
+    told(tmp_path)
+    with running_server(tmp_path / "db") as server, server.client("demo") as client:
+        known = done(client.post("/characters", json={"id": "lost"}))
+        # The files as a crash leaves them, without the log.
+        ignored = shutil.ignore_patterns(".lock", ".pid", "*-shm", "demo.db-wal")
+        shutil.copytree(tmp_path / "db", tmp_path / "crashed", ignore=ignored)
+    path = tmp_path / "crashed" / "demo.db"
+    wipe(path, root_of(path, "places_by_name"))
+
+    with running_server(tmp_path / "crashed") as server, server.client("demo") as client:
+        report = verified(client)
+        assert (report["sound"], report["repaired"]) == (True, True)
+        read = client.get("/characters")
+        assert "lost" not in [each["id"] for each in read.json()]
+        assert int(read.headers["x-incarnation"]) > SKIPPED
+        assert done(client.post("/characters", json={"id": "new"})) > known
+
+
+def test_rows_of_the_same_key_cannot_be_repaired(tmp_path: Path) -> None:
+    path, _ = told(tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP INDEX places_by_name")
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(places)")]
+        others = ", ".join(columns[1:])
+        connection.execute(
+            f"INSERT INTO places (place, {others}) SELECT place + 999, {others} FROM places"
+        )
+
+    with running_server(tmp_path / "db") as server, server.client("demo") as client:
+        report = verified(client)
+        assert (report["sound"], report["repaired"]) == (False, False)
+    assert not (tmp_path / "db" / "trash").exists()
+
+
+def test_the_file_of_another_extension_is_not_repaired(tmp_path: Path) -> None:
+    path, _ = told(tmp_path)
+    with running_server(tmp_path / "db") as server:
+        server.register("twin")
+    shutil.copy(tmp_path / "db" / "twin.db", path)
+    content = path.read_bytes()
+
+    with running_server(tmp_path / "db") as server, server.client("demo") as client:
+        report = verified(client)
+        assert (report["sound"], report["repaired"]) == (False, False)
+        assert report["findings"] == ["The file is not the one that was registered."]
     assert path.read_bytes() == content
     assert not (tmp_path / "db" / "trash").exists()
 

@@ -74,21 +74,39 @@ async def test_a_deregistered_extension_is_remembered_but_not_registered(
     await registry.close()
 
 
-async def test_a_saved_revision_never_decreases(engine: SQLiteEngine, tmp_path: Path) -> None:
+async def test_saved_numbers_never_decrease(engine: SQLiteEngine, tmp_path: Path) -> None:
     registry = await load(engine)
     await registry.save(OTHER)
 
-    await registry.save_revision("other", 9)
-    await registry.save_revision("other", 3)
-    await registry.save_revision("nobody", 3)
+    await registry.save_numbers("other", 9, 0)
+    await registry.save_numbers("other", 3, 2)
+    await registry.save_numbers("other", 3, 1)
+    await registry.save_numbers("nobody", 3, 1)
 
     found = registry.find("other")
     assert found is not None
-    assert found.revision == 9
+    assert (found.revision, found.incarnation) == (9, 2)
     await registry.close()
-    assert select(tmp_path / ".registry.db", "SELECT id, revision FROM extensions") == [
-        ("other", 9)
-    ]
+    saved = select(tmp_path / ".registry.db", "SELECT id, revision, incarnation FROM extensions")
+    assert saved == [("other", 9, 2)]
+
+
+async def test_a_new_registry_is_not_put_beside_the_log_of_a_lost_one(
+    engine: SQLiteEngine, tmp_path: Path
+) -> None:
+    registry = await load(engine)
+    await registry.save(DEMO)
+    log = (tmp_path / ".registry.db-wal").read_bytes()
+    await registry.close()
+    (tmp_path / ".registry.db").unlink()
+    (tmp_path / ".registry.db-wal").write_bytes(log)
+
+    registry = await load(engine)
+
+    assert registry.list_registered() == []
+    (kept,) = tmp_path.glob(".registry.db-wal.left-*")
+    assert kept.read_bytes() == log
+    await registry.close()
 
 
 async def test_ids_are_found_in_their_exact_case_only(engine: SQLiteEngine) -> None:

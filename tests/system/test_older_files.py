@@ -12,8 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import RunningServer, running_server
-from tests.support.answers import make_instance, outcome, refused, set_value
+from tests.conftest import RunningServer, running_server, wait_for
+from tests.support.answers import delete_register, make_instance, outcome, refused, set_value
+from tests.support.databases import select
 from tests.system.conftest import RunProgram
 from valuetracker.runtime.provisioning import SKIPPED
 
@@ -33,10 +34,12 @@ def put_back(folder: Path, path: Path) -> None:
         shutil.copy(each, path.parent)
 
 
-def is_new_incarnation(client: httpx.Client, known: int, skipped: int) -> None:
+def is_new_incarnation(
+    client: httpx.Client, known: int | str, revision: int, incarnation: int
+) -> None:
     """Check that nothing of what was known is taken for the state that is there now."""
     read = client.get("/instances/sword/data")
-    assert read.headers["x-incarnation"] == "1"
+    assert read.headers["x-incarnation"] == str(incarnation)
     refusal = client.put(
         "/instances/sword/data",
         json={"key": "hp", "value": 1},
@@ -44,7 +47,7 @@ def is_new_incarnation(client: httpx.Client, known: int, skipped: int) -> None:
     )
     assert refused(refusal)[:2] == (412, "revision_conflict")
     assert refused(client.get(f"/changes?since={known}"))[:2] == (410, "incarnation_ended")
-    assert set_value(client, "hp", 2) > known + skipped
+    assert set_value(client, "hp", 2) > revision
 
 
 def test_a_file_of_a_server_that_was_killed_is_the_same_incarnation(
@@ -82,7 +85,32 @@ def test_an_older_file_after_a_crash_is_noticed(run_program: RunProgram, tmp_pat
     program = run_program()
     with program.client("demo") as client:
         assert outcome(client.get("/instances/sword/data")) == (200, {"hp": 50})
-        is_new_incarnation(client, known, SKIPPED - 3)
+        is_new_incarnation(client, known, known + SKIPPED - 3, SKIPPED + 1)
+
+
+def test_no_incarnation_is_given_out_twice(run_program: RunProgram, tmp_path: Path) -> None:
+    program = run_program()
+    file = program.data_dir / "demo.db"
+    program.register("demo")
+    with program.client("demo") as client:
+        make_instance(client, {"hp": 50})
+    program.stop()
+    kept(file, tmp_path / "older")
+    program = run_program()
+    with program.client("demo") as client:
+        content = client.get("/export").content
+        assert client.post("/import?mode=replace", content=content).status_code == 200
+        known = set_value(client, "hp", 60)
+        assert client.get("/instances/sword/data").headers["x-incarnation"] == "1"
+        numbers = "SELECT incarnation FROM extensions"
+        wait_for(lambda: select(program.data_dir / ".registry.db", numbers) == [(1,)])
+    program.stop(signal.SIGKILL)
+    put_back(tmp_path / "older", file)
+
+    program = run_program()
+    with program.client("demo") as client:
+        assert outcome(client.get("/instances/sword/data")) == (200, {"hp": 50})
+        is_new_incarnation(client, f"{known}.1", known, SKIPPED + 2)
 
 
 def test_a_lost_log_after_a_crash_is_noticed(run_program: RunProgram) -> None:
@@ -100,7 +128,7 @@ def test_a_lost_log_after_a_crash_is_noticed(run_program: RunProgram) -> None:
     program = run_program()
     with program.client("demo") as client:
         assert outcome(client.get("/instances/sword/data")) == (200, {"hp": 50})
-        is_new_incarnation(client, known, SKIPPED - 3)
+        is_new_incarnation(client, known, known + SKIPPED - 3, SKIPPED + 1)
 
 
 def test_an_older_file_after_a_clean_stop_is_noticed(tmp_path: Path) -> None:
@@ -115,7 +143,7 @@ def test_an_older_file_after_a_clean_stop_is_noticed(tmp_path: Path) -> None:
 
     with running_server(tmp_path / "db") as server, server.client("demo") as client:
         assert outcome(client.get("/instances/sword/data")) == (200, {"hp": 50})
-        is_new_incarnation(client, known, 0)
+        is_new_incarnation(client, known, known, 1)
     # The file of the line that was left is older, too, whatever its numbers are.
     put_back(tmp_path / "older", file)
     with running_server(tmp_path / "db") as server, server.client("demo") as client:
@@ -215,6 +243,31 @@ def test_the_newest_of_several_files_counts_and_a_damaged_one_is_not_replaced(
         server.register("bad")
         refusal = client.get("/instances/sword/data", headers={"x-extension-id": "bad"})
         assert refused(refusal)[:2] == (503, "database_damaged")
+
+
+def test_a_file_that_can_be_read_again_is_used_again(tmp_path: Path) -> None:
+    file = tmp_path / "db" / "demo.db"
+    with running_server(tmp_path / "db") as server:
+        fill(server, "demo")
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\xff" * 40_960)
+    lose_registry(tmp_path / "db")
+    with running_server(tmp_path / "db") as server, server.client("demo") as client:
+        refusal = client.get("/instances/sword/data")
+        assert refused(refusal)[:2] == (503, "database_damaged")
+        file.write_bytes(content)
+
+        assert outcome(client.get("/instances/sword/data")) == (200, {"hp": "demo"})
+        assert "" not in identities(tmp_path / "db")
+        assert delete_register(client, extensionId="demo").status_code == 200
+        server.register("demo")
+        assert outcome(client.get("/instances/sword/data")) == (200, {"hp": "demo"})
+
+
+def identities(data_dir: Path) -> list[str]:
+    return [
+        each for (each,) in select(data_dir / ".registry.db", "SELECT identity FROM extensions")
+    ]
 
 
 @pytest.mark.parametrize("damage", [b"words", b""])

@@ -306,11 +306,12 @@ class Engine(Protocol):
         """
         ...
 
-    async def rebuild_file(self, location: str, job: Job[Any]) -> Path:
+    async def rebuild_file(self, location: str, identity: str, job: Job[Any]) -> Path:
         """
         Write a sound copy of a damaged file beside it, with indexes made anew; return its name.
 
-        `job` writes in the copy. The damage is raised if the copy has it, too.
+        `job` writes in the copy. The damage is raised if the copy has it, too; a file of another
+        identity counts as damaged.
         """
         ...
 

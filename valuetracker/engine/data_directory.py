@@ -29,6 +29,7 @@ from valuetracker.errors import (
 logger = logging.getLogger(__name__)
 
 REGISTRY = ".registry.db"
+LOCK = ".lock"
 TRASH = "trash"
 BACKUPS = "backups"
 USERS = ".users"
@@ -36,6 +37,8 @@ USERS = ".users"
 MANIFEST = "manifest.json"
 # The folders in a data directory that no database can lie in.
 OWN = (TRASH, BACKUPS)
+# The files by which people keep an empty directory.
+KEPT_EMPTY = (".gitignore", ".gitkeep")
 # The suffixes of files in which SQLite stores what is not yet in the main file.
 COMPANIONS = ("-wal", "-shm", "-journal")
 # The suffix of the copy that is made of a file before it is adopted.
@@ -51,7 +54,9 @@ class DataDirectory:
     def __init__(self, path: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
         self.path = path.resolve()
         self._roots = (self.path, *(root.resolve() for root in allowed_roots))
-        self._lock = FileLock(self.path / ".lock", mode=0o600, thread_local=False)
+        self._lock = FileLock(self.path / LOCK, mode=0o600, thread_local=False)
+        # If there was something in the directory before this process locked it.
+        self._was_used = False
 
     def for_user(self, handle: str) -> DataDirectory:
         """Return the directory for the databases of one user."""
@@ -71,6 +76,7 @@ class DataDirectory:
             return
         try:
             durable.make_folders(self.path)
+            self._was_used = any(each.name not in KEPT_EMPTY for each in self.path.iterdir())
             self._restrict()
             self._lock.acquire(timeout=0)
             self._pid_file.write_text(str(os.getpid()))
@@ -108,7 +114,7 @@ class DataDirectory:
         if os.name != "posix" or not mode & 0o077:
             return
         names = {entry.name for entry in self.path.iterdir()}
-        if REGISTRY in names or not names - {".gitignore", ".gitkeep", ".lock", ".pid"}:
+        if REGISTRY in names or not names - {*KEPT_EMPTY, LOCK, ".pid"}:
             self.path.chmod(0o700)
         else:
             logger.warning("the data directory is readable by others", extra={"mode": f"{mode:o}"})
@@ -135,13 +141,19 @@ class DataDirectory:
         return path.relative_to(self.path).as_posix() if inside else str(path)
 
     def database_files(self) -> list[Path]:
-        """Return the files that may be databases: with any name, wherever `locate` allows one."""
+        """
+        Return the files that may be databases: with any name, wherever `locate` allows one.
+
+        A directory that is used for the first time has none elsewhere; those that lie there, and
+        all in the data directory of another server, are not ours.
+        """
         found: dict[Path, None] = {}
-        for root in self._roots:
+        for root in self._roots if self._was_used else (self.path,):
             for folder, folders, names in os.walk(root):
                 here = Path(folder)
                 own = OWN if here == self.path else ()
-                if MANIFEST in names and _is_backup(here / MANIFEST):
+                is_another = here != self.path and (REGISTRY in names or LOCK in names)
+                if is_another or (MANIFEST in names and _is_backup(here / MANIFEST)):
                     folders.clear()
                     continue
                 folders[:] = sorted(

@@ -27,7 +27,7 @@ class NoFiles:
     async def replace_file(self, location: str, copy: Path) -> None:
         raise _refusal()
 
-    async def rebuild_file(self, location: str, job: Job[Any]) -> Path:
+    async def rebuild_file(self, location: str, identity: str, job: Job[Any]) -> Path:
         raise _refusal()
 
     async def read_intact(self, location: str, take: Callable[[str, Row], None]) -> list[str]:

@@ -195,9 +195,11 @@ class SQLiteEngine:
     async def adapt_copy(self, copy: Path, identity: str, job: Job[Any]) -> None:
         await in_thread(lambda: sqlite_restore.adapt_copy(copy, self._schema, identity, job))
 
-    async def rebuild_file(self, location: str, job: Job[Any]) -> Path:
+    async def rebuild_file(self, location: str, identity: str, job: Job[Any]) -> Path:
         path = await self._file(location)
-        return await in_thread(lambda: sqlite_repair.rebuild_file(path, self._schema, job))
+        return await in_thread(
+            lambda: sqlite_repair.rebuild_file(path, identity, self._schema, job)
+        )
 
     async def read_intact(self, location: str, take: Callable[[str, Row], None]) -> list[str]:
         path = await self._file(location)

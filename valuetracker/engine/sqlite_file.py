@@ -228,6 +228,8 @@ async def create(
             )
         finally:
             await writer.close()
+        # The file that had this name may have left its log.
+        keep_log(path)
         durable.put_in_place(unfinished, path)
     except OSError as error:
         raise translate(error) from error

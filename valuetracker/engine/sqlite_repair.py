@@ -23,6 +23,7 @@ from valuetracker.engine.sqlite_file import (
     APPLICATION_ID,
     Schema,
     check_header,
+    inspect,
     open_file,
     remove_unfinished,
 )
@@ -36,11 +37,12 @@ CHUNK_ROWS = 500
 Take = Callable[[str, Row], None]
 
 
-def rebuild_file(path: Path, schema: Schema, job: Job[Any]) -> Path:
+def rebuild_file(path: Path, identity: str, schema: Schema, job: Job[Any]) -> Path:
     """
     Write a copy of a file with its indexes made anew, and return its name beside the file.
 
-    `job` then makes anew what the store can. The copy is sound, or the damage is raised.
+    `job` then makes anew what the store can. The copy is sound, or the damage is raised; a file of
+    another identity is refused.
     """
     if check_header(path) != APPLICATION_ID:
         raise DatabaseDamaged("The file is not a database of Value Tracker.")
@@ -54,6 +56,8 @@ def rebuild_file(path: Path, schema: Schema, job: Job[Any]) -> Path:
         ):
             if version_of(source) != schema.migrations[-1].number:
                 raise DatabaseDamaged("A damaged file of an older version cannot be repaired.")
+            if inspect(source, schema).identity != identity:
+                raise DatabaseDamaged("The file is not the one that was registered.")
             target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             migrate(target, schema.migrations, Failpoint(None))
             target.execute("BEGIN IMMEDIATE")
@@ -63,8 +67,10 @@ def rebuild_file(path: Path, schema: Schema, job: Job[Any]) -> Path:
             target.execute("COMMIT")
         durable.sync_file(copy)
         verify_file(copy, schema)
-    except BaseException:
+    except BaseException as error:
         remove_unfinished(copy)
+        if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+            raise DatabaseDamaged("A row breaks a rule of its table.") from error
         raise
     return copy
 

@@ -182,7 +182,11 @@ class Extensions:
             await self._save(replace(record, stamp=None))
             raise
         database, head, settled = opened
-        if record.opening is not None or record.incarnation != settled.incarnation:
+        if (
+            record.opening is not None
+            or record.incarnation != settled.incarnation
+            or record.identity != settled.identity
+        ):
             await self._save(settled)
         extension = Extension(
             record.id,
@@ -215,13 +219,18 @@ class Extensions:
     def _committed(self, extension: Extension, commit: Commit) -> None:
         self._cache.apply(extension, commit)
         record = self.registry.find(extension.id)
-        if record is not None and commit.revision >= record.revision + SAVED_EVERY:
-            self._start(self._save_revision(extension))
+        if record is not None and (
+            commit.revision >= record.revision + SAVED_EVERY
+            or commit.incarnation > record.incarnation
+        ):
+            self._start(self._save_numbers(extension))
 
-    async def _save_revision(self, extension: Extension) -> None:
-        # The saved number only prevents reuse of revisions; the file has the exact one.
+    async def _save_numbers(self, extension: Extension) -> None:
+        # The saved numbers only prevent that any is given out twice; the file has the exact ones.
         with contextlib.suppress(ValueTrackerError):
-            await self.registry.save_revision(extension.id, extension.revision)
+            await self.registry.save_numbers(
+                extension.id, extension.revision, extension.incarnation
+            )
 
     async def _save(self, record: Record) -> None:
         """Save what the registry knows of a database, if that is new and the registry works."""

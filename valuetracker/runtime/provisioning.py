@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 # The registry saves the revision of an extension when its database is closed and each time
 # this many revisions were written, so the saved revision lags behind by little more than this.
+# It saves a new incarnation soon after that was committed.
 SAVED_EVERY = 500
 # So many numbers are left out where the registry may lag behind: more than were ever given out.
 SKIPPED = 1_000
@@ -83,6 +84,7 @@ class Provisioning:
         new incarnation begins, above all revisions that may have been given out. The registry
         saves that first. Returns the row of the registry as it should be from now on.
         """
+        record = await self.identified(record)
         assert record.location is not None
         assert record.identity is not None
         database = await self._engine.open(record.location, record.identity)
@@ -95,10 +97,10 @@ class Provisioning:
                 "a new incarnation of a database begins",
                 extra={"extension": record.id, "reason": reason, "revision": head.revision},
             )
-            skipped = SKIPPED if record.opening is not None else 0
+            skipped = _skipped(record)
             record = record.settled(
                 max(record.revision, head.revision) + skipped,
-                max(record.incarnation, head.incarnation) + 1,
+                max(record.incarnation, head.incarnation) + skipped + 1,
             )
             await database.verified()
             await self._registry.save(record)
@@ -108,8 +110,26 @@ class Provisioning:
             await database.close()
             raise
 
+    async def identified(self, record: Record) -> Record:
+        """
+        Return the row of a database with its identity.
+
+        A registry that was rebuilt does not know it if the file could not be read then: so it is
+        that of the file, if that says the name of the extension.
+        """
+        if record.identity != "" or record.location is None:
+            return record
+        identity, name = await self._engine.identity(record.location)
+        if name != record.id or self._is_of_another(record.id, identity):
+            raise DatabaseDamaged("The file is not the one that was registered.")
+        return replace(record, identity=identity)
+
+    def _is_of_another(self, extension_id: str, identity: str) -> bool:
+        return any(other.identity == identity for other in self._registry.others(extension_id))
+
     async def _reuse(self, location: str, known: Record) -> str:
         """Return the identity of a database that was registered before; it must be the same."""
+        known = await self.identified(known)
         identity, _ = await self._engine.identity(location)
         if identity != known.identity:
             raise DatabaseDamaged("The file is not the one that was registered.")
@@ -131,9 +151,7 @@ class Provisioning:
             progress.end()
             return identity
         identity, name = await self._engine.identity(location)
-        if name != extension_id or any(
-            other.identity == identity for other in self._registry.others(extension_id)
-        ):
+        if name != extension_id or self._is_of_another(extension_id, identity):
             raise PathInUse("That file is the database of another extension.")
         return identity
 
@@ -153,7 +171,7 @@ class Provisioning:
             return record.settled(head.revision, head.incarnation)
         except ValueTrackerError:
             # The file cannot be read any more.
-            return record.settled(record.revision + SKIPPED, record.incarnation)
+            return record.settled(record.revision + SKIPPED, record.incarnation + _skipped(record))
 
     async def purge_unknown(self, extension_id: str) -> None:
         """Discard a database that lies where this extension's would, if nobody registered it."""
@@ -162,6 +180,11 @@ class Provisioning:
             extension_id, location
         ):
             await self._engine.discard(location, extension_id)
+
+
+def _skipped(record: Record) -> int:
+    """Return how many numbers must be left out, because the registry may lag behind."""
+    return SKIPPED if record.opening is not None else 0
 
 
 def why_older(record: Record, head: Head, database: Database) -> str | None:

@@ -151,10 +151,14 @@ class Registry:
         await self._database.write(job)
         self._records[record.id] = record
 
-    async def save_revision(self, id: str, revision: int) -> None:
-        """Save the revision an extension has reached, if it is newer than the saved one."""
+    async def save_numbers(self, id: str, revision: int, incarnation: int) -> None:
+        """Save the revision and the incarnation an extension has reached; neither decreases."""
         async with self._saving:
             # Others may have saved the row meanwhile: what they saved stays.
             record = self._records.get(id)
-            if record is not None and revision > record.revision:
-                await self._save(replace(record, revision=revision))
+            if record is not None and (
+                revision > record.revision or incarnation > record.incarnation
+            ):
+                revision = max(revision, record.revision)
+                incarnation = max(incarnation, record.incarnation)
+                await self._save(replace(record, revision=revision, incarnation=incarnation))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from valuetracker.errors import DatabaseDamaged, ExtensionNotRegistered, ValueTrackerError
 from valuetracker.records import Salvaged, Verified
 from valuetracker.runtime.backup_files import new_file, sync
 from valuetracker.runtime.extensions import Extensions
+from valuetracker.runtime.provisioning import Provisioning
 from valuetracker.store.audit.audit import Report
 from valuetracker.store.audit.repairing import rebuild_keyframes
 from valuetracker.store.audit.verifying import verify
@@ -89,11 +91,13 @@ async def _repair(extensions: Extensions, extension_id: str) -> bool:
     async with extensions.kept_closed(extension_id, "closed") as known:
         if known is None or known.location is None:
             return False
+        location = known.location
         copy: Path | None = None
         try:
-            copy = await engine.rebuild_file(known.location, rebuild_keyframes)
+            known = await Provisioning(engine, extensions.registry).identified(known)
+            copy = await engine.rebuild_file(location, known.identity or "", rebuild_keyframes)
             # After a crash its log counts as a part of it, and is a part of the copy.
-            await engine.replace_file(known.location, copy)
+            await engine.replace_file(location, copy)
         except ValueTrackerError as error:
             logger.error(
                 "a database cannot be repaired",
@@ -104,7 +108,9 @@ async def _repair(extensions: Extensions, extension_id: str) -> bool:
             if copy is not None:
                 with contextlib.suppress(OSError):
                     copy.unlink(missing_ok=True)
-        await extensions.registry.save(known.settled(known.revision, known.incarnation))
+        # If the file was open for writing when the server last ran, its mark stays: nobody knows if
+        # all of its log was there, so it is a new incarnation when it is opened.
+        await extensions.registry.save(replace(known, stamp=None))
         logger.warning("a database was repaired", extra={"extension": extension_id})
         return True
 
