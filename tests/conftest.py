@@ -215,6 +215,9 @@ def running_server(data_dir: Path, **given: Any) -> Iterator[RunningServer]:
     try:
         wait_for(lambda: server.started or not thread.is_alive())
         assert server.started, "the server did not start"
+        if settings.http == "fast":
+            # The built-in server says in a file where it answers, right after it has started.
+            wait_for(lambda: (data_dir / ".server.json").exists())
         yield RunningServer(url_of(listener), data_dir, app, settings, clock)
     finally:
         server.should_exit = True

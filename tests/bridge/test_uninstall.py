@@ -145,6 +145,8 @@ def test_status_shows_the_bundled_installed_and_running_versions(
     succeed("install", sillytavern, "--enable-plugins")
     after = json.loads(succeed("status", sillytavern, "--json", "--url", upstream.url))
 
+    assert before.pop("url").startswith("http://127.0.0.1:")
+    assert after.pop("url") == upstream.url
     assert before == {
         "sillytavern": "1.19.0",
         "bundled": __version__,

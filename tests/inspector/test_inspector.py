@@ -362,6 +362,8 @@ def test_the_server_is_watched_and_cared_for(
     saved.get_by_role("button", name="Undo").click()
     expect(page.locator(".json")).to_have_text("80")
     inspector.open("#/server")
+    inspector.button("Back up now").wait_for()
+    expect(row).to_contain_text("manual")
     row.get_by_role("button", name="Delete").click()
     inspector.told("was deleted")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.conftest import database_for
 from tests.support.clock import DAY_MS, HOUR_MS, SettableClock
 from valuetracker.app import create_engine
 from valuetracker.clock import Clock
+from valuetracker.failpoints import Failpoint
 from valuetracker.runtime.answer_cache import AnswerCache
 from valuetracker.runtime.capacity import Capacity
 from valuetracker.runtime.heartbeat import Heartbeat
@@ -157,13 +159,11 @@ async def test_the_uptime_goes_on_after_a_restart(settings: Settings) -> None:
     assert later.began != clock.began
 
 
-async def test_a_server_stops_although_its_heartbeat_cannot_be_saved(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as failing:
-        failing.setenv("VALUETRACKER_FAIL", "before_commit:raise")
-        async with running(settings, SettableClock()) as users:
-            assert users.default.registry.heartbeat is None
+async def test_a_server_stops_although_its_heartbeat_cannot_be_saved(settings: Settings) -> None:
+    async with running(settings, SettableClock()) as users:
+        assert users.default.registry.heartbeat is None
+        database: Any = users.default.registry._database
+        database.failpoint = Failpoint("before_commit:raise")
 
     async with running(settings, SettableClock()) as users:
         assert users.default.registry.heartbeat is None

@@ -205,3 +205,27 @@ def test_a_removal_is_remembered_when_the_log_is_folded_again(values: Values) ->
         # There is more to fold, elsewhere.
         Chat(values.client, "other").set("hp", 1)
     check(values, {}, "m1", "m2")
+
+
+def test_as_of_a_message_a_folded_deletion_is_not_forgotten(chat: Chat) -> None:
+    """As of m1 the sword is there, as of m2 not; a folded deletion cannot tell them apart."""
+    chat.open()
+    chat.reconcile("m1")
+    chat.instance("sword")
+    chat.reconcile("m1", "m2")
+    done(chat.client.delete("/instances/sword"))
+    for name in ("Arthur", "King Arthur"):
+        done(chat.client.post("/characters", json={"id": "arthur", "name": name}))
+
+    def listed(message: str) -> list[str]:
+        return [each["instance"]["id"] for each in chat.as_of(message)["instances"]]
+
+    assert (listed("m1"), listed("m2")) == (["sword"], [])
+    compact(chat.client, 1)
+
+    refusal = chat.client.get("/chats/chat/state", params={"at": "message:m1"})
+    assert refused(refusal)[:2] == (410, "compacted")
+    assert listed("m2") == []
+    # A message that came after the deletion is not concerned.
+    chat.reconcile("m1", "m2", "m3")
+    assert listed("m2") == []

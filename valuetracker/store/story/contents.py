@@ -171,13 +171,18 @@ async def _shape_of(
 ) -> LoggedChange | None:
     """Return the last change of an instance itself at a point; None if it was not there yet."""
     here: list[Source] = []
+    is_logged = False
     async for source in replay.walk(holder.number, "", holder.shape_entry):
+        is_logged = True
         if source.entry.revision > max(point.revision, point.oldest):
             continue
         shape = orjson.loads(source.change.after or source.change.operand or "null")
         if shape is None or shape["chat"] != point.chat.number:
             break
         here.append(source)
+    if not is_logged:
+        # Nothing but its deletion is known of it, not even the chat that it was in last.
+        point.check_deletion(holder.revision)
     before = sorted(filter(point.takes, here), key=point.order("instance").key)
     if before:
         return before[-1].change

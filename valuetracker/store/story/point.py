@@ -58,10 +58,25 @@ class Point:
         if self.end is None or self.position(source) < self.end:
             return True
         if source.change.op == "base":
-            raise Compacted(
-                f"Changes behind message {self.message_id} were folded.", oldest=self.oldest
-            )
+            raise self._compacted()
         return False
+
+    def check_deletion(self, revision: int) -> None:
+        """
+        Refuse the point if a deletion that was folded may stand behind it.
+
+        It was made at the revision, and stands at a message that had been seen by then.
+        """
+        if self.end is not None and any(
+            place.position >= self.end and place.first_seen <= revision
+            for place in self.chain.places.values()
+        ):
+            raise self._compacted()
+
+    def _compacted(self) -> Compacted:
+        return Compacted(
+            f"Changes behind message {self.message_id} were folded.", oldest=self.oldest
+        )
 
     def counts(self, source: Source) -> bool:
         """True if a change belongs to the point and is live there."""
