@@ -10,7 +10,7 @@ export interface View {
   /** One of `home`, `extension`, `feed`, `server`, `api`. */
   page: string;
   extension: string;
-  /** What is shown of the extension: '', `character`, `instance` or `chat`. */
+  /** The part of the extension that is shown: '', `character`, `instance` or `chat`. */
   kind: string;
   id: string;
   key: string | null;

@@ -77,7 +77,7 @@ export class Answer {
   }
 }
 
-/** Whether the server answered when it was last asked. */
+/** True if the server answered when it was last asked. */
 export const online = signal(true);
 /** In memory only: a new page asks for it again. */
 export const token = signal('');

@@ -91,7 +91,7 @@ export function lineOf(items: HistoryItem[], text: (value: Json) => string): Lin
   return { revisions, heights, names };
 }
 
-/** What a change did, in words. */
+/** Describe a change in words. */
 export function deed(item: HistoryItem): string {
   const words: Record<string, string> = {
     set: 'set',

@@ -1,4 +1,4 @@
-/** What holds values: an instance, or a chat with its own data. */
+/** Holders of values: an instance, or a chat with its own data. */
 
 import { BASE, request, seg } from './api.ts';
 import { type Json, Obj } from './json.ts';
@@ -43,7 +43,7 @@ export async function readValues(holder: Holder, at = '', signal?: AbortSignal):
 export interface OneValue {
   value: Json | undefined;
   revision: number | undefined;
-  /** What `If-Match` names. */
+  /** The tag that `If-Match` names. */
   tag: string | undefined;
 }
 

@@ -13,17 +13,17 @@ const WAIT_MS = 150;
 
 interface Entry {
   node: Node;
-  /** What is searched, in lower case. */
+  /** The text that is searched, in lower case. */
   text: string;
 }
 
 export const found = signal<Node[]>([]);
-/** What is being done, in words; empty when the search has ended. */
+/** How far the search is, in words; empty when it has ended. */
 export const searching = signal('');
 
 let entries: Entry[] = [];
 let entriesOf = '';
-// What was found may be out of date after any change.
+// Findings may be out of date after any change.
 onChange(() => {
   entriesOf = '';
 });

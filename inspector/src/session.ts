@@ -1,4 +1,4 @@
-/** What the whole page shares: who asks, what they may do, and what was said to them. */
+/** The state that the whole page shares: who asks, what they may do, and what was said to them. */
 
 import { computed, signal } from '@preact/signals';
 import { explain, Refusal, read, request, token, useSillyTavern } from './api.ts';

@@ -73,7 +73,7 @@ def test_beyond_its_quota_an_extension_can_be_read_emptied_and_folded(
         assert (status, code) == (507, "quota_exceeded")
         assert details["quota"] == "extension"
         assert details["bytes"] > details["limit"] == 6 * MEGABYTE
-        # What was answered before is answered again; nothing new is taken.
+        # A request that was answered before is answered again; no new one is taken.
         again = client.post("/instances/sword/data", json=first, headers=key)
         assert (again.status_code, again.content) == (200, before.content)
         assert again.headers["idempotency-replayed"] == "true"

@@ -46,7 +46,7 @@ def environment(**given: str) -> dict[str, str]:
 
 @dataclass
 class Done:
-    """What a program has printed, and its exit code."""
+    """The output of a program, and its exit code."""
 
     code: int
     out: str
@@ -135,7 +135,7 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """What has appeared, without colours and movements of the cursor."""
+        """Return the text on the terminal, without colours and movements of the cursor."""
         return ESCAPES.sub("", self.raw).replace("\r\n", "\n")
 
 

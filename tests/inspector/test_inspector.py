@@ -1,4 +1,4 @@
-"""What a person does in the inspector: finds, reads, edits, goes back."""
+"""A person uses the inspector: finds, reads, edits, goes back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_values_are_exact_and_edited_with_care(inspector: Inspector, tell: Telle
     # Keys that look like numbers keep their place.
     expect(page.locator(".json")).to_contain_text(re.compile("rope.*lamp.*1: b.*0: a", re.S))
 
-    # What is not JSON is refused, with its place.
+    # Text that is not JSON is refused, with the place of the error.
     inspector.button("Edit").click()
     inspector.type_value('{"rope": 1,\n "lamp": oops}')
     inspector.button("Save").click()
@@ -101,7 +101,7 @@ def test_values_are_exact_and_edited_with_care(inspector: Inspector, tell: Telle
     inspector.told("bag is as it was before")
     expect(page.locator(".json")).to_contain_text("lamp")
 
-    # What the server refuses stays in the editor.
+    # A value that the server refuses stays in the editor.
     inspector.button("Edit").click()
     inspector.type_value(f"[{LARGEST}0]")
     inspector.button("Save").click()
@@ -172,7 +172,7 @@ def test_a_second_window_changes_what_the_first_edits(inspector: Inspector, tell
     inspector.told("Saved: mood")
     assert tell("GET", "/instances/run-1/data/mood").json() == {"mood": "mine"}
 
-    # What the other window does is seen at once, without a reload.
+    # A change of the other window is seen at once, without a reload.
     tell("POST", "/instances/run-1/data", {"key": "mood", "value": "changed elsewhere"})
     expect(page.locator(".json")).to_contain_text("changed elsewhere")
 

@@ -15,7 +15,7 @@ from valuetracker.http.pages import FOLDER as BUILT
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ROOT / "inspector"
 PACKAGES = SOURCES / "node_modules"
-# What a browser loads before it shows anything, packed.
+# The bytes that a browser loads before it shows anything, packed.
 FIRST_LOAD_BYTES = 60 * 1024
 
 

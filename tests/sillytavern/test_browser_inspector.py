@@ -35,7 +35,7 @@ def test_a_player_looks_and_after_a_switch_edits_exactly(shared_panel: Panel) ->
     expect(page.locator(".json")).to_have_text(str(LARGEST))
     panel.shows("gold", str(LARGEST))
 
-    # What happens in the chat is seen here at once, and the way back leads through the same path.
+    # A change in the chat is seen here at once, and the way back leads through the same path.
     tab.slash("/vt-set gold 81")
     expect(page.locator(".json")).to_have_text("81")
     page.goto(f"{tab.url.rstrip('/')}{PREFIX}/inspector")

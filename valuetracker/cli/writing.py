@@ -14,7 +14,7 @@ from valuetracker.cli.connection import Target, connecting, part
 from valuetracker.cli.output import Output, as_json, confirm, dump, note, printing, yes_option
 from valuetracker.cli.reading import chat_option, holder_path
 
-# What a person changes on the command line is a person's change.
+# A change on the command line is a person's change.
 BY_A_PERSON = {"x-actor": "user", "content-type": "application/json"}
 
 

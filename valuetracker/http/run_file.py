@@ -21,7 +21,7 @@ from valuetracker import __version__, durable
 logger = logging.getLogger(__name__)
 
 NAME = ".server.json"
-# What a server that listens on all addresses is reached by on its own machine.
+# The address by which a server that listens on all addresses is reached on its own machine.
 OWN_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 

@@ -52,7 +52,7 @@ class Growth:
         self._user_quota_bytes = user_quota_mb * MEGABYTE
         # Those that are large, of which the log has told.
         self._large: set[Name] = set()
-        # What each database took when it was last measured, and the revision it had then.
+        # The size of each database when it was last measured, and the revision it had then.
         self.sizes: dict[Name, int] = {}
         self._revisions: dict[Name, int] = {}
         self._measuring = asyncio.Lock()

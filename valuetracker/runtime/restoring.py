@@ -192,7 +192,7 @@ class Restoring:
             await extensions.register(id, None)
             extension = await extensions.acquire(id)
         except DatabaseDamaged:
-            # What cannot be opened goes to the trash as it is.
+            # A database that cannot be opened goes to the trash as it is.
             await extensions.deregister(id, purge=True)
             await extensions.register(id, None)
             extension, replaced = await extensions.acquire(id), False

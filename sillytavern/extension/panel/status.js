@@ -46,7 +46,7 @@ export class Notices {
     #asked = 0;
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     #looking = undefined;
-    /** What the server was not well with when it was last asked, and the timer to ask it again. */
+    /** The troubles that the server named when it was last asked, and the timer to ask it again. */
     #ailing = '';
     /** @type {any} */
     #asking = null;

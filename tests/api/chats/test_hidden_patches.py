@@ -115,7 +115,7 @@ def test_what_a_patch_takes_from_another_key_must_be_there(values: Values) -> No
     answers = [patched(values, [operation], "m1") for operation in unfit]
 
     assert [refused(each)[:2] for each in answers] == [(409, "patch_failed")] * 3
-    # What the patch itself has removed will not be there when it is shown, either.
+    # A key that the patch itself has removed will not be there when it is shown, either.
     removing = [
         {"op": "remove", "path": "/outfit"},
         {"op": "replace", "path": "/outfit", "value": 1},
