@@ -57,6 +57,7 @@ LAYERS: list[set[str]] = [
 
 LONGEST_CHAIN_OF_THE_STORE = 12
 MOST_MODULES_OF_THE_STORE = 22
+MOST_MODULES = 24
 MOST_LINES = 450
 
 
@@ -178,6 +179,16 @@ def test_the_folder_of_the_store_can_be_surveyed() -> None:
     assert len(verbs) <= MOST_MODULES_OF_THE_STORE, (
         "The folder store/ holds verbs, one file per noun. What several verbs share belongs into "
         "store/tx, story, log or rows."
+    )
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in modules()}), ids=name_of)
+def test_a_folder_can_be_surveyed(folder: Path) -> None:
+    held = len(list(folder.glob("*.py")))
+
+    assert held <= MOST_MODULES, (
+        f"{name_of(folder)} has {held} modules. Give those that belong together a folder of their "
+        "own, with a line in its __init__.py that says what they have in common."
     )
 
 

@@ -30,8 +30,8 @@ from valuetracker.errors import StartupError, TokenNeeded
 from valuetracker.http.asgi import ASGIAdapter, EndpointRouter
 from valuetracker.http.call import Service
 from valuetracker.http.dispatch import Dispatcher
+from valuetracker.http.fast.shared_state import SharedState
 from valuetracker.http.gate import Gate
-from valuetracker.http.limits import SharedState
 from valuetracker.http.pages import Pages
 from valuetracker.http.rates import RateLimit
 from valuetracker.http.replies import Reply

@@ -33,7 +33,7 @@ from tests.security.raw import (
 from valuetracker import budget
 from valuetracker.budget import Budget, Share
 from valuetracker.http import limits
-from valuetracker.http.limits import SharedState
+from valuetracker.http.fast.shared_state import SharedState
 
 PING = b"POST " + ROOT + b"/ping HTTP/1.1"
 CHUNKED = b"transfer-encoding: chunked"

@@ -1,5 +1,6 @@
 """
-The route table: one module per noun, each with its handlers and its rows.
+The route table: one module per noun, each with its handlers and its rows; `server` has those about
+the server as a whole.
 
 A handler reads its call, runs one verb in one transaction, and returns a record. It shares
 its name with the verb, so a search for `set_value` shows the whole feature.
@@ -8,7 +9,6 @@ its name with the verb, so a search for `set_value` shows the whole feature.
 from __future__ import annotations
 
 from valuetracker.api import (
-    backups,
     batch,
     branches,
     characters,
@@ -20,19 +20,15 @@ from valuetracker.api import (
     feed,
     history,
     instances,
-    jobs,
     lorebooks,
-    metrics,
     operations,
     render,
     series,
-    service,
     sessions,
-    settings,
     sillytavern,
-    tokens,
     transfer,
 )
+from valuetracker.api.server import backups, jobs, metrics, service, settings, tokens
 from valuetracker.http.endpoint import Endpoint
 
 # By noun, in the order of API.md.

@@ -3,15 +3,10 @@ How much and how long the connections of one server may take.
 
 The constants bound what a client may send and how long the server waits for it. A connection
 has no timers of its own: the server asks all connections from time to time whether they are
-overdue, so a connection that is on time costs nothing. This module knows nothing of sockets,
-requests or answers.
+overdue, so a connection that is on time costs nothing.
 """
 
 from __future__ import annotations
-
-from valuetracker.budget import Budget
-from valuetracker.http.outbox import Outbox
-from valuetracker.values import BODY_BYTES
 
 # The target and the headers of one request: their bytes, and the number of headers.
 HEADER_BYTES = 32 * 1024
@@ -70,16 +65,3 @@ def stalled_seconds(read: int) -> float:
 def chunk_overhead(received: int) -> int:
     """Return how many bytes of overhead a chunked body may have by now."""
     return HEADER_BYTES + CHUNK_OVERHEAD_PER_BYTE * received
-
-
-class SharedState:
-    """The state that all connections of one server share."""
-
-    def __init__(self, connections: int, body_bytes: int) -> None:
-        # The largest number of connections.
-        self.connections = connections
-        # The oldest body may go beyond the budget, so that it can be finished.
-        self.budget = Budget(max(body_bytes - BODY_BYTES, body_bytes // 2))
-        self.outbox = Outbox()
-        # The `Date` header as bytes, renewed every second.
-        self.date = b""

@@ -22,8 +22,9 @@ import uvicorn
 from starlette.applications import Starlette
 
 from valuetracker.errors import PortUnusable, StartupError
-from valuetracker.http.connection import Connection
-from valuetracker.http.limits import CHECK_SECONDS, IDLE_SECONDS, SharedState
+from valuetracker.http.fast.connection import Connection
+from valuetracker.http.fast.shared_state import SharedState
+from valuetracker.http.limits import CHECK_SECONDS, IDLE_SECONDS
 from valuetracker.http.replies import header_block
 from valuetracker.http.run_file import remove_run, write_run
 from valuetracker.settings import Settings

@@ -38,10 +38,10 @@ from valuetracker.errors import (
     ValueTrackerError,
 )
 from valuetracker.http import limits
-from valuetracker.http.answers import Answers
-from valuetracker.http.flow_control import FlowControl
-from valuetracker.http.incoming import STRANGE_LINE, IncomingRequest, may_be_strange
-from valuetracker.http.limits import SharedState
+from valuetracker.http.fast.answers import Answers
+from valuetracker.http.fast.flow_control import FlowControl
+from valuetracker.http.fast.incoming import STRANGE_LINE, IncomingRequest, may_be_strange
+from valuetracker.http.fast.shared_state import SharedState
 from valuetracker.http.replies import Reply
 from valuetracker.http.request_log import unexpected_failure
 from valuetracker.values import BODY_BYTES

@@ -19,8 +19,8 @@ from uvicorn.server import ServerState
 
 from valuetracker.budget import Share
 from valuetracker.http import limits
-from valuetracker.http.flow_control import FlowControl
-from valuetracker.http.limits import SharedState
+from valuetracker.http.fast.flow_control import FlowControl
+from valuetracker.http.fast.shared_state import SharedState
 from valuetracker.http.replies import Reply, Request
 from valuetracker.runtime.capacity import Capacity
 

@@ -11,7 +11,7 @@ import asyncio
 
 from valuetracker.budget import Share
 from valuetracker.http import limits
-from valuetracker.http.outbox import Outbox
+from valuetracker.http.fast.outbox import Outbox
 
 
 class FlowControl:

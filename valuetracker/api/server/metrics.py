@@ -23,7 +23,7 @@ async def get_metrics(call: Call) -> Document:
     `valuetracker_database_bytes` is what each database takes, measured every few seconds.
     On Linux, `process_resident_memory_bytes` is the memory of the server.
     """
-    from valuetracker.api.collector import metrics_document
+    from valuetracker.api.server.collector import metrics_document
 
     await call.service.growth.measure()
     return metrics_document(call.service)

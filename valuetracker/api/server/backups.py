@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from valuetracker.api.jobs import begin
+from valuetracker.api.server.jobs import begin
 from valuetracker.errors import (
     BackupNotFound,
     BackupRunning,
