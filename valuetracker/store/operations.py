@@ -298,19 +298,21 @@ async def cancel_dormant(tx: Ledger, flipped: list[PlaceRow]) -> None:
     Cancel the operations of messages and swipes that have just been hidden.
 
     An operation does not register its message, so it may be of a swipe that was never seen: that
-    one is hidden when another swipe of its message is shown.
+    one goes when its message is hidden, or when another swipe of its message is shown.
     """
     for number in dict.fromkeys(place.chat for place in flipped):
         places = [place for place in flipped if place.chat == number]
         hidden = {(each.message_id, each.swipe) for each in places if not each.visible}
-        shown = {each.message_id for each in places if each.visible}
+        messages = {each.message_id for each in places}
         chat, chain = await tx.get_chat(number), await tx.load_chain(number)
         dormant = [
             row
             for row in await list_operation_rows(tx, chat)
             if row.is_active
             and row.place is not None
-            and (row.place in hidden or (row.place not in chain.places and row.place[0] in shown))
+            and (
+                row.place in hidden or (row.place not in chain.places and row.place[0] in messages)
+            )
         ]
         for row in dormant:
             row.move("cancelled")

@@ -110,6 +110,15 @@ def test_an_operation_of_an_unseen_swipe_is_cancelled_when_another_one_is_shown(
     assert states(story) == {"of the first": "cancelled", "of the second": "pending"}
 
 
+def test_an_operation_of_an_unseen_swipe_is_cancelled_with_its_message(story: Queue) -> None:
+    add(story, "a", "m3", "5")
+    add(story, "b", "m2", "5")
+
+    story.chat.reconcile("m1", "m2")
+
+    assert states(story) == {"a": "cancelled", "b": "pending"}
+
+
 def test_at_a_hidden_place_no_operation_is_added(story: Queue) -> None:
     chat = story.chat
     chat.reconcile("m1", {"messageId": "m2", "swipe": "1"})
