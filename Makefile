@@ -151,5 +151,5 @@ INSPECTOR := inspector/package.json inspector/package-lock.json
 	$(LOCKED) sh -ec 'test -e $@ && test -z "$$(find $(INSPECTOR) -newer $@)" && exit; \
 		mkdir -p $(@D); cd inspector; npm ci --ignore-scripts --no-audit --no-fund; touch ../$@'
 
-.cache/inspector/ready: .cache/inspector/packages inspector/build.mjs $(wildcard inspector/src/*)
+.cache/inspector/ready: .cache/inspector/packages inspector/build.mjs $(wildcard inspector/src/* inspector/src/*/*)
 	$(LOCKED) sh -ec 'node inspector/build.mjs; touch $@'

@@ -3,14 +3,14 @@
 import { effect } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { view } from './address.ts';
-import { online } from './api.ts';
-import { ExtensionPane, Home } from './extension.tsx';
-import { FeedPage, feedOf } from './feed.tsx';
-import type { Holder } from './holder.ts';
-import { follow, followAgain } from './live.ts';
-import { CharacterPane, HolderPane, KeyPane } from './panes.tsx';
-import { ServerPage } from './server.tsx';
+import { view } from './data/address.ts';
+import { online } from './data/api.ts';
+import { ExtensionPane, Home } from './server/extension.tsx';
+import { FeedPage, feedOf } from './server/feed.tsx';
+import type { Holder } from './data/holder.ts';
+import { follow, followAgain } from './data/live.ts';
+import { CharacterPane, HolderPane, KeyPane } from './values/panes.tsx';
+import { ServerPage } from './server/server.tsx';
 import {
   begin,
   caller,
@@ -27,9 +27,9 @@ import {
   type Theme,
   theme,
   version,
-} from './session.ts';
-import { Tree } from './treeview.tsx';
-import { Button, Failure, Icon, Link, Loading } from './ui.tsx';
+} from './data/session.ts';
+import { Tree } from './tree/treeview.tsx';
+import { Button, Failure, Icon, Link, Loading } from './parts/ui.tsx';
 
 // The feed follows what is shown.
 effect(() => {
@@ -155,7 +155,7 @@ function Lazy() {
   const [page, setPage] = useState<{ show: ComponentType } | null>(null);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
-    import('./apidocs.tsx').then((module) => setPage({ show: module.ApiPage }), setError);
+    import('./server/apidocs.tsx').then((module) => setPage({ show: module.ApiPage }), setError);
   }, []);
   if (error) return <Failure error={error} />;
   if (!page) return <Loading />;

@@ -1,7 +1,7 @@
 import { render } from 'preact';
-import { listen } from './address.ts';
+import { listen } from './data/address.ts';
 import { App } from './app.tsx';
-import { begin, setTheme, theme } from './session.ts';
+import { begin, setTheme, theme } from './data/session.ts';
 
 setTheme(theme.value);
 listen();

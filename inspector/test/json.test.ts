@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { equal, JsonError, kindOf, lift, Num, Obj, parse, preview, print } from '../src/json.ts';
+import { equal, JsonError, kindOf, lift, Num, Obj, parse, preview, print } from '../src/data/json.ts';
 
 test('a value survives parsing and printing to the last digit', () => {
   const texts = [

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatAddress, HOME, parseAddress, type View } from '../src/address.ts';
-import { apiBase, refusalOf, seg } from '../src/api.ts';
-import { layOut } from '../src/graph.ts';
-import { byPlace, byRevision, lineOf } from '../src/history.ts';
-import { asMacro } from '../src/holder.ts';
-import { Num, preview } from '../src/json.ts';
-import { EventParser } from '../src/live.ts';
-import { coursesOf, sampleOf } from '../src/metrics.ts';
-import { matches, routesOf, targetOf } from '../src/openapi.ts';
-import type { HistoryItem } from '../src/records.ts';
-import { flatten, move, type Node, rowOf } from '../src/tree.ts';
-import { timeText } from '../src/ui.tsx';
+import { formatAddress, HOME, parseAddress, type View } from '../src/data/address.ts';
+import { apiBase, refusalOf, seg } from '../src/data/api.ts';
+import { layOut } from '../src/story/graph.ts';
+import { byPlace, byRevision, lineOf } from '../src/past/history.ts';
+import { asMacro } from '../src/data/holder.ts';
+import { Num, preview } from '../src/data/json.ts';
+import { EventParser } from '../src/data/live.ts';
+import { coursesOf, sampleOf } from '../src/server/metrics.ts';
+import { matches, routesOf, targetOf } from '../src/server/openapi.ts';
+import type { HistoryItem } from '../src/data/records.ts';
+import { flatten, move, type Node, rowOf } from '../src/tree/tree.ts';
+import { timeText } from '../src/parts/ui.tsx';
 
 test('an address says what is shown, and leads back to it', () => {
   const views: View[] = [

@@ -1,6 +1,6 @@
 /** The tree of everything an extension keeps: which rows there are, and how keys walk them. */
 
-import type { View } from './address.ts';
+import type { View } from '../data/address.ts';
 
 export type Kind = 'extension' | 'group' | 'character' | 'instance' | 'chat' | 'key' | 'note';
 

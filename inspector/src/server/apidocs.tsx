@@ -1,14 +1,14 @@
 /** The API itself: every route, tried against this server. This module comes with its page. */
 
 import { useState } from 'preact/hooks';
-import { setQuery, view } from './address.ts';
-import { Away, open, request } from './api.ts';
-import { asCurl, asFetch } from './holder.ts';
-import { parse, print } from './json.ts';
+import { setQuery, view } from '../data/address.ts';
+import { Away, open, request } from '../data/api.ts';
+import { asCurl, asFetch } from '../data/holder.ts';
+import { parse, print } from '../data/json.ts';
 import { matches, type OpenApi, type Route, routesOf, targetOf } from './openapi.ts';
-import { errorText, useResource } from './resource.ts';
-import { extensions, readOnly } from './session.ts';
-import { Button, CopyButton, count, Failure, Icon, Loading } from './ui.tsx';
+import { errorText, useResource } from '../data/resource.ts';
+import { extensions, readOnly } from '../data/session.ts';
+import { Button, CopyButton, count, Failure, Icon, Loading } from '../parts/ui.tsx';
 
 const MOST_SHOWN = 200_000;
 

@@ -2,12 +2,12 @@
 
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { setQuery, view } from './address.ts';
-import { feedState, onChange } from './live.ts';
-import { preview } from './json.ts';
-import type { FeedEvent } from './records.ts';
-import { extensions } from './session.ts';
-import { Button, count, Empty, Icon, Link, Time } from './ui.tsx';
+import { setQuery, view } from '../data/address.ts';
+import { feedState, onChange } from '../data/live.ts';
+import { preview } from '../data/json.ts';
+import type { FeedEvent } from '../data/records.ts';
+import { extensions } from '../data/session.ts';
+import { Button, count, Empty, Icon, Link, Time } from '../parts/ui.tsx';
 
 const MOST = 500;
 

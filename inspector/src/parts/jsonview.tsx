@@ -1,7 +1,7 @@
 /** A value as a person reads it: folded below a useful depth, each part as text. */
 
 import { useState } from 'preact/hooks';
-import { type Json, kindOf, Num, preview } from './json.ts';
+import { type Json, kindOf, Num, preview } from '../data/json.ts';
 
 const OPEN_DEPTH = 3;
 const OPEN_ITEMS = 40;

@@ -1,11 +1,11 @@
 /** The search over names and values of one extension. */
 
 import { signal } from '@preact/signals';
-import { read, request } from './api.ts';
-import { type Json, Obj, preview, print } from './json.ts';
-import { onChange } from './live.ts';
-import type { Character, Chat, Instance } from './records.ts';
-import { errorText } from './resource.ts';
+import { read, request } from '../data/api.ts';
+import { type Json, Obj, preview, print } from '../data/json.ts';
+import { onChange } from '../data/live.ts';
+import type { Character, Chat, Instance } from '../data/records.ts';
+import { errorText } from '../data/resource.ts';
 import type { Node } from './tree.ts';
 
 const HINT = 60;

@@ -2,20 +2,20 @@
 
 import type { CSSProperties, JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { go, setQuery, view } from './address.ts';
-import { read, seg } from './api.ts';
+import { go, setQuery, view } from '../data/address.ts';
+import { read, seg } from '../data/api.ts';
 import { beginEdit, draftOf, Editing, removeKey, setValue, saidAndUndone } from './editing.tsx';
-import { download } from './extension.tsx';
-import { asFetch, asMacro, concerns, type Holder, nameOf, pathOf, readValue, readValues } from './holder.ts';
-import { type Json, JsonError, kindOf, parse, preview, print } from './json.ts';
-import { JsonView, Leaf } from './jsonview.tsx';
-import { Compare, HolderHistory, KeyHistory, Slider } from './past.tsx';
-import type { Character, Chat, Instance } from './records.ts';
-import { errorText, useResource } from './resource.ts';
-import { mayWrite, sayFailure } from './session.ts';
-import { Branches, Operations, SeriesTab, Story } from './story.tsx';
-import { Button, CopyButton, Dialog, Empty, Failure, Icon, Link, Loading, Tabs, Time } from './ui.tsx';
-import { VirtualList } from './virtual.tsx';
+import { download } from '../server/extension.tsx';
+import { asFetch, asMacro, concerns, type Holder, nameOf, pathOf, readValue, readValues } from '../data/holder.ts';
+import { type Json, JsonError, kindOf, parse, preview, print } from '../data/json.ts';
+import { JsonView, Leaf } from '../parts/jsonview.tsx';
+import { Compare, HolderHistory, KeyHistory, Slider } from '../past/past.tsx';
+import type { Character, Chat, Instance } from '../data/records.ts';
+import { errorText, useResource } from '../data/resource.ts';
+import { mayWrite, sayFailure } from '../data/session.ts';
+import { Branches, Operations, SeriesTab, Story } from '../story/story.tsx';
+import { Button, CopyButton, Dialog, Empty, Failure, Icon, Link, Loading, Tabs, Time } from '../parts/ui.tsx';
+import { VirtualList } from '../parts/virtual.tsx';
 
 const ROW = 34;
 

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from 'preact/hooks';
 import type { ChartHandle, ChartOptions } from './charts.ts';
-import { theme } from './session.ts';
+import { theme } from '../data/session.ts';
 
 export function Chart({ label, ...options }: ChartOptions & { label: string }) {
   const host = useRef<HTMLDivElement>(null);

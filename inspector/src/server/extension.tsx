@@ -1,13 +1,13 @@
 /** The pages about extensions: all of them, and one of them with its size, health and care. */
 
 import { useState } from 'preact/hooks';
-import { go } from './address.ts';
-import { open, read, refusalOf, request, write } from './api.ts';
-import { JobView } from './jobs.tsx';
-import type { Backup, Extension } from './records.ts';
-import { errorText, useResource } from './resource.ts';
-import { caller, extensions, isAdmin, loadExtensions, mayWrite, readOnly, say, sayFailure } from './session.ts';
-import { Button, bytesText, count, Dialog, Empty, Failure, Icon, Link, Time } from './ui.tsx';
+import { go } from '../data/address.ts';
+import { open, read, refusalOf, request, write } from '../data/api.ts';
+import { JobView } from '../parts/jobs.tsx';
+import type { Backup, Extension } from '../data/records.ts';
+import { errorText, useResource } from '../data/resource.ts';
+import { caller, extensions, isAdmin, loadExtensions, mayWrite, readOnly, say, sayFailure } from '../data/session.ts';
+import { Button, bytesText, count, Dialog, Empty, Failure, Icon, Link, Time } from '../parts/ui.tsx';
 
 const SOUND = new Set(['ok', 'verifying']);
 

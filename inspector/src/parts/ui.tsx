@@ -2,9 +2,9 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
-import { formatAddress, HOME, type View } from './address.ts';
-import { errorText } from './resource.ts';
-import { say } from './session.ts';
+import { formatAddress, HOME, type View } from '../data/address.ts';
+import { errorText } from '../data/resource.ts';
+import { say } from '../data/session.ts';
 
 const PATHS: Record<string, string> = {
   extension: 'M4 5h7v6H4zM13 5h7v6h-7zM4 13h7v6H4zM13 13h7v6h-7z',

@@ -2,12 +2,12 @@
 
 import { useState } from 'preact/hooks';
 import { Metrics, Settings, Tokens } from './admin.tsx';
-import { read, request, seg } from './api.ts';
-import { JobView } from './jobs.tsx';
-import type { Backup } from './records.ts';
-import { useResource } from './resource.ts';
-import { caller, isAdmin, readOnly, say, sayFailure } from './session.ts';
-import { Button, bytesText, count, Dialog, Empty, Failure, Icon, Loading, Time } from './ui.tsx';
+import { read, request, seg } from '../data/api.ts';
+import { JobView } from '../parts/jobs.tsx';
+import type { Backup } from '../data/records.ts';
+import { useResource } from '../data/resource.ts';
+import { caller, isAdmin, readOnly, say, sayFailure } from '../data/session.ts';
+import { Button, bytesText, count, Dialog, Empty, Failure, Icon, Loading, Time } from '../parts/ui.tsx';
 
 interface ServerHealth {
   status: string;

@@ -2,12 +2,12 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Answer, online, Refusal, seg, write } from './api.ts';
+import { type Answer, online, Refusal, seg, write } from '../data/api.ts';
 import type { DiffHandle, EditorHandle } from './editor.ts';
-import { type Holder, nameOf, type OneValue, pathOf, readValue } from './holder.ts';
-import { type Json, JsonError, parse, print } from './json.ts';
-import { say, sayFailure } from './session.ts';
-import { Button, Failure, Loading } from './ui.tsx';
+import { type Holder, nameOf, type OneValue, pathOf, readValue } from '../data/holder.ts';
+import { type Json, JsonError, parse, print } from '../data/json.ts';
+import { say, sayFailure } from '../data/session.ts';
+import { Button, Failure, Loading } from '../parts/ui.tsx';
 
 const INDENT = '  ';
 

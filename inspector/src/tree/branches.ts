@@ -1,8 +1,8 @@
 /** Reads what stands below a node of the tree. */
 
-import { read, request, seg } from './api.ts';
-import { Obj, preview } from './json.ts';
-import type { Character, Chat, Extension, Instance } from './records.ts';
+import { read, request, seg } from '../data/api.ts';
+import { Obj, preview } from '../data/json.ts';
+import type { Character, Chat, Extension, Instance } from '../data/records.ts';
 import type { Node } from './tree.ts';
 
 const HINT = 48;

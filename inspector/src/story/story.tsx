@@ -2,20 +2,20 @@
 
 import type { CSSProperties } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { formatAddress, HOME, setQuery, view } from './address.ts';
-import { read, seg, write } from './api.ts';
-import { Diff } from './editing.tsx';
+import { formatAddress, HOME, setQuery, view } from '../data/address.ts';
+import { read, seg, write } from '../data/api.ts';
+import { Diff } from '../values/editing.tsx';
 import type { Drawing } from './graph.ts';
-import { byPlace, type Place } from './history.ts';
-import { concerns, type Holder, nameOf, pathOf } from './holder.ts';
-import { type Json, Num, Obj, print } from './json.ts';
-import { JsonView } from './jsonview.tsx';
-import { ChangeText } from './past.tsx';
-import type { Chat, ChatState, History, HistoryItem, Lineage, Operation } from './records.ts';
-import { useResource } from './resource.ts';
-import { mayWrite, say, sayFailure } from './session.ts';
-import { Button, count, Empty, Failure, Loading, Time } from './ui.tsx';
-import { VirtualList } from './virtual.tsx';
+import { byPlace, type Place } from '../past/history.ts';
+import { concerns, type Holder, nameOf, pathOf } from '../data/holder.ts';
+import { type Json, Num, Obj, print } from '../data/json.ts';
+import { JsonView } from '../parts/jsonview.tsx';
+import { ChangeText } from '../past/past.tsx';
+import type { Chat, ChatState, History, HistoryItem, Lineage, Operation } from '../data/records.ts';
+import { useResource } from '../data/resource.ts';
+import { mayWrite, say, sayFailure } from '../data/session.ts';
+import { Button, count, Empty, Failure, Loading, Time } from '../parts/ui.tsx';
+import { VirtualList } from '../parts/virtual.tsx';
 
 const ROW = 40;
 const PAGE = 1000;

@@ -1,18 +1,18 @@
 /** The past: histories, comparisons, the values of then, and the way back. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { setQuery, view } from './address.ts';
-import { read, seg, write } from './api.ts';
-import { Chart } from './chart.tsx';
-import { Diff } from './editing.tsx';
+import { setQuery, view } from '../data/address.ts';
+import { read, seg, write } from '../data/api.ts';
+import { Chart } from '../parts/chart.tsx';
+import { Diff } from '../values/editing.tsx';
 import { byRevision, deed, type Group, lineOf } from './history.ts';
-import { concerns, type Holder, nameOf, pathOf, readValues } from './holder.ts';
-import { type Json, preview, print } from './json.ts';
-import { Short } from './panes.tsx';
-import type { ChatState, Difference, History, HistoryItem, Restored } from './records.ts';
-import { useResource } from './resource.ts';
-import { mayWrite, say } from './session.ts';
-import { Button, count, Dialog, Empty, Failure, Link, Loading, Time } from './ui.tsx';
+import { concerns, type Holder, nameOf, pathOf, readValues } from '../data/holder.ts';
+import { type Json, preview, print } from '../data/json.ts';
+import { Short } from '../values/panes.tsx';
+import type { ChatState, Difference, History, HistoryItem, Restored } from '../data/records.ts';
+import { useResource } from '../data/resource.ts';
+import { mayWrite, say } from '../data/session.ts';
+import { Button, count, Dialog, Empty, Failure, Link, Loading, Time } from '../parts/ui.tsx';
 
 const PAGE = 200;
 const CHART = 240;

@@ -3,15 +3,15 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { CSSProperties } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { go, setQuery, view } from './address.ts';
+import { go, setQuery, view } from '../data/address.ts';
 import { childrenOf, extensionNode } from './branches.ts';
-import { onChange } from './live.ts';
-import { errorText } from './resource.ts';
+import { onChange } from '../data/live.ts';
+import { errorText } from '../data/resource.ts';
 import { found, search, searching } from './search.ts';
-import { extensions } from './session.ts';
+import { extensions } from '../data/session.ts';
 import { flatten, move, type Node, type Row, rowOf } from './tree.ts';
-import { Icon } from './ui.tsx';
-import { VirtualList } from './virtual.tsx';
+import { Icon } from '../parts/ui.tsx';
+import { VirtualList } from '../parts/virtual.tsx';
 
 const ROW = 30;
 const PAGE = 15;

@@ -1,8 +1,8 @@
 /** Work that goes on after its request was answered: how far it is, and what came of it. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { read } from './api.ts';
-import type { Job } from './records.ts';
+import { read } from '../data/api.ts';
+import type { Job } from '../data/records.ts';
 import { Failure } from './ui.tsx';
 
 const AGAIN_MS = 400;

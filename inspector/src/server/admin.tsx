@@ -2,12 +2,12 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import { read, request, seg } from './api.ts';
-import { Chart } from './chart.tsx';
+import { read, request, seg } from '../data/api.ts';
+import { Chart } from '../parts/chart.tsx';
 import { coursesOf, type Sample, sampleOf } from './metrics.ts';
-import { errorText, useResource } from './resource.ts';
-import { begin, readOnly, say, sayFailure } from './session.ts';
-import { Button, CopyButton, Dialog, Empty, Failure, Loading, Time } from './ui.tsx';
+import { errorText, useResource } from '../data/resource.ts';
+import { begin, readOnly, say, sayFailure } from '../data/session.ts';
+import { Button, CopyButton, Dialog, Empty, Failure, Loading, Time } from '../parts/ui.tsx';
 
 const EVERY_MS = 2000;
 const MOST_SAMPLES = 300;

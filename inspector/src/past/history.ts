@@ -1,7 +1,7 @@
 /** Lists of changes: what they say, grouped the way a person thinks of them. */
 
-import { type Json, Num } from './json.ts';
-import type { HistoryItem } from './records.ts';
+import { type Json, Num } from '../data/json.ts';
+import type { HistoryItem } from '../data/records.ts';
 
 export interface Group {
   revision: number;
