@@ -5,6 +5,7 @@
  * key, so it is applied once. It keeps its operators: an increment adds to the value the server has now.
  */
 
+import { ServerAwayError, ValueTrackerError } from '../errors.js';
 import { ABSENT, equalJson, overwrites } from '../state/json.js';
 import { valueIn } from '../state/values.js';
 import { headersOf, path } from './transport.js';
@@ -32,8 +33,14 @@ export async function resendUnanswered(session) {
     for (const request of saver.unanswered) {
         const { body } = await owner.transport.request('GET', `${base}/state`);
         if (session.isCurrent() && kept.wouldUndo(request.operations, (...at) => valueIn(body, ...at))) continue;
-        const answer = await resend(owner.transport, request);
-        if (body) await reportOverwritten(session, request.operations, body.revision, answer);
+        try {
+            const answer = await resend(owner.transport, request);
+            if (body) await reportOverwritten(session, request.operations, body.revision, answer);
+        } catch (error) {
+            // A refused request has changed nothing, and would be refused each time. Its values are kept in the
+            // chat, too: moving those to the server reports why it does not take them.
+            if (error instanceof ServerAwayError || !(error instanceof ValueTrackerError)) throw error;
+        }
     }
     saver.unanswered = [];
 }

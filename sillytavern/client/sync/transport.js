@@ -23,6 +23,8 @@ import { newId } from '../state/json.js';
 /** SillyTavern parses `application/json` and writes it again; a type of our own passes byte for byte. */
 const TYPE = 'application/vnd.valuetracker+json';
 const ANSWER_WITHIN_MS = 20_000;
+/** A request that the server has no time for is sent again when the server says, for so long. */
+const WAIT_FOR_TURN_MS = 30_000;
 /** Error codes with a 5xx status that waiting does not mend. */
 const LASTING = new Set(['database_damaged', 'database_too_new', 'database_too_old']);
 /** The plugin sends this header with every answer that it forwards. */
@@ -69,6 +71,7 @@ export class Transport {
         const url = this.url + path + search(query);
         const pauses = once ? [] : [...this.retryMs];
         let registered = false;
+        let waited = 0;
         for (;;) {
             try {
                 const answer = await answered(url, init, this.parse);
@@ -85,7 +88,13 @@ export class Transport {
                     await this.register();
                     continue;
                 }
-                const pause = error instanceof ServerAwayError ? pauses.shift() : undefined;
+                let pause = error instanceof ServerAwayError ? pauses.shift() : undefined;
+                if (error.code === 'rate_limited' && !once) {
+                    pause = 1000 * error.details.retryAfter;
+                    waited += pause;
+                    // Writes are then kept in the chat, and sent later, as if the server were away.
+                    if (waited > WAIT_FOR_TURN_MS) throw new ServerAwayError(error.message, { status: error.status, hint: error.hint });
+                }
                 if (pause === undefined) throw error;
                 await new Promise((resolve) => setTimeout(resolve, pause));
             }

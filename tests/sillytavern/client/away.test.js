@@ -321,6 +321,25 @@ test('values that the server refuses stay in the chat, and the chat is loaded', 
     assert.equal(vt.chat.state.hp, 50);
 });
 
+test('a request without an answer that the server refuses does not keep it away', async (t) => {
+    const server = await Server.start(t);
+    const { tavern, vt, extensionId } = await begin(t, { server, state: { hp: 50 } });
+    const errors = heard(vt, 'error');
+    const wire = watched(t);
+    wire.lose = ({ path }) => path.endsWith('/batch') || path === '/probe';
+    vt.chat.state.text = 'x'.repeat(9 * 2 ** 20);
+    await vt.chat.saved;
+    assert.equal(vt.status, 'away');
+    wire.lose = () => false;
+    await until(() => vt.status === 'online');
+
+    assert.deepEqual(errors.map(({ code }) => code), ['value_too_large']);
+    assert.equal(tavern.metadata.valuetracker.away.length, 1);
+    vt.chat.state.hp = 45;
+    await vt.chat.saved;
+    assert.deepEqual(await server.ask(extensionId, `/chats/${vt.chat.id}/data`), { hp: 45 });
+});
+
 test('keys named __proto__ survive the server\'s absence', async (t) => {
     const server = await Server.start(t);
     const { tavern, vt, extensionId } = await begin(t, { server });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 
 import { ValueTracker } from '../../../sillytavern/client/valuetracker.js';
 import { begin, commonServer, heard, reply, watched } from './begin.js';
-import { until } from './server.js';
+import { Server, until } from './server.js';
 import { Tavern } from './tavern.js';
 
 test('the writes of one tick are one batch', async (t) => {
@@ -316,4 +316,20 @@ test('connect rejects errors that waiting does not mend', async () => {
     const server = await commonServer();
     await assert.rejects(ValueTracker.connect({ extensionId: 'no/such', url: server.url, getContext: null }), { code: 'invalid_extension_id' });
     await assert.rejects(ValueTracker.connect(/** @type {any} */ ({})), TypeError);
+});
+
+test('writes that come too quickly wait until the server takes them', async (t) => {
+    const server = await Server.start(t, ['--rate-per-second', '1']);
+    const { vt, extensionId } = await begin(t, { server, state: { gold: 1 } });
+    const errors = heard(vt, 'error');
+    const ask = () => fetch(`${server.url}/instances`, { headers: { 'x-extension-id': extensionId } });
+    await until(async () => (await ask()).status === 429);
+
+    await vt.chat.increment('gold', 2);
+    const { away } = await vt.chat.saved;
+
+    assert.equal(away, false);
+    assert.equal(vt.status, 'online');
+    assert.deepEqual(errors, []);
+    await until(async () => (await server.ask(extensionId, `/chats/${vt.chat.id}/data`)).gold === 3);
 });

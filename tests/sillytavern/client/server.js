@@ -17,10 +17,16 @@ export class Server {
     #process = null;
     #port = 0;
     #directory = '';
+    /** @type {string[]} */
+    #options = [];
 
-    /** @param {import('node:test').TestContext} [test] */
-    static async start(test) {
+    /**
+     * @param {import('node:test').TestContext} [test]
+     * @param {string[]} [options] of the command
+     */
+    static async start(test, options = []) {
         const server = new Server();
+        server.#options = options;
         server.#directory = await mkdtemp(join(tmpdir(), 'valuetracker-client-'));
         test?.after(() => server.remove());
         await server.up();
@@ -33,7 +39,7 @@ export class Server {
 
     /** Start the server, on its previous port. */
     async up() {
-        const args = ['-m', 'valuetracker', 'serve', '--port', String(this.#port), '--data-dir', this.#directory];
+        const args = ['-m', 'valuetracker', 'serve', '--port', String(this.#port), '--data-dir', this.#directory, ...this.#options];
         const child = spawn(PYTHON, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] });
         this.#process = child;
         let said = '';
