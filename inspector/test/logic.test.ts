@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { formatAddress, HOME, parseAddress, type View } from '../src/data/address.ts';
 import { apiBase, refusalOf, seg } from '../src/data/api.ts';
 import { layOut } from '../src/story/graph.ts';
-import { byPlace, byRevision, lineOf } from '../src/past/history.ts';
+import { byPlace, byRevision, lineOf, reaches, stepsOf } from '../src/past/history.ts';
 import { asMacro } from '../src/data/holder.ts';
 import { Num, preview } from '../src/data/json.ts';
 import { EventParser } from '../src/data/live.ts';
@@ -143,6 +143,27 @@ test('changes stand at their messages, in the order of the story', () => {
     elsewhere.map((each) => each.revision),
     [2],
   );
+});
+
+test('the past has a step for each revision and each live message, the oldest first', () => {
+  const at = (messageId: string) => ({ anchor: { messageId, swipe: '0' } });
+  const items = [
+    item(4, { ...at('m2'), at: 'fourth' }),
+    item(3, { ...at('m1'), at: 'third' }),
+    item(3, { ...at('m3'), live: false }),
+    item(2, { ...at('m1'), at: 'second' }),
+  ];
+  const { revisions, messages } = stepsOf(items);
+  assert.deepEqual(
+    revisions.map((each) => each.at),
+    ['2', '3', '4'],
+  );
+  assert.deepEqual(messages, [
+    { at: 'message:m1', time: 'third' },
+    { at: 'message:m2', time: 'fourth' },
+  ]);
+  for (const known of ['', '2', '4', 'yesterday', 'message:m1']) assert.ok(reaches(items, known), known);
+  for (const older of ['1', 'message:m0', 'message:m3']) assert.ok(!reaches(items, older), older);
 });
 
 test('numbers make a line, other values steps, and dormant changes neither', () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -55,3 +56,43 @@ def test_every_view_shows_the_demo(inspector: Inspector, http: httpx.Client) -> 
 
     # All of this was looking: nothing was made.
     assert http.get("/chats").headers["etag"] == revision
+
+
+def test_the_whole_past_is_reached_with_its_times(inspector: Inspector, http: httpx.Client) -> None:
+    page = inspector.page
+    chat = http.get("/chats").json()[0]["chatId"]
+    path = f"/chats/{quote(chat, safe='')}"
+    history = http.get(f"{path}/history?limit=1000").json()
+    assert history["next"] is not None, "the demo has more than one page"
+    while history["next"] is not None:
+        page_after = {"limit": 1000, "cursor": history["next"]}
+        history = http.get(f"{path}/history", params=page_after).json()
+    oldest = history["items"][-1]
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    refused: list[str] = []
+    page.on("response", lambda got: refused.append(got.url) if got.status >= 400 else None)
+
+    past = f"#/extension/{EXTENSION}/chat/{quote(chat, safe='')}?tab=past"
+    inspector.open(past)
+    label = page.locator(".slider")
+    expect(label).to_contain_text(re.compile(r"\(step (\d+) of the newest \1\)"))
+    expect(page.locator(".values").first).to_be_visible()
+    assert any("/state?at=" in each for each in asked)
+    assert not any(each.endswith("at=") for each in asked)
+    inspector.button("Show older changes").click()
+    expect(label).to_contain_text(re.compile(r"\(step (\d+) of \1\)"))
+    expect(inspector.button("Show older changes")).to_have_count(0)
+    page.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    expect(label).to_contain_text(f"revision {oldest['revision']},")
+    expect(label.locator("time")).to_have_attribute("datetime", oldest["at"])
+    expect(label.locator("time")).to_have_text(re.compile(r"\d{4}.*\d:\d\d:\d\d"))
+    inspector.shot("demo-whole-past")
+
+    # An address that names an old revision leads to it.
+    address = page.url
+    inspector.open()
+    inspector.open(address[address.index("#") :])
+    expect(label).to_contain_text(f"revision {oldest['revision']},")
+    assert refused == []

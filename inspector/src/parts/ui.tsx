@@ -180,13 +180,18 @@ export function CopyButton({ text, what, label }: { text: () => string; what: st
   );
 }
 
-export function Time({ at }: { at: string | null | undefined }) {
+export function Time({ at, exact }: { at: string | null | undefined; exact?: boolean }) {
   if (!at) return <>–</>;
   return (
     <time dateTime={at} title={at}>
-      {timeText(at)}
+      {exact ? exactTime(at) : timeText(at)}
     </time>
   );
+}
+
+/** Return the date and the time of day. */
+export function exactTime(at: string): string {
+  return new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 }
 
 export function timeText(at: string, now = Date.now()): string {

@@ -21,6 +21,34 @@ export function byRevision(items: HistoryItem[]): Group[] {
   return groups;
 }
 
+export interface Step {
+  /** The moment as `at` of a request names it. */
+  at: string;
+  time: string;
+}
+
+/** Return the moments that changes lead through, the oldest first: the revisions and the live messages. */
+export function stepsOf(items: HistoryItem[]): { revisions: Step[]; messages: Step[] } {
+  const revisions = new Map<string, string>();
+  const messages = new Map<string, string>();
+  for (const each of [...items].reverse()) {
+    revisions.set(String(each.revision), each.at);
+    if (each.anchor && each.live) messages.set(`message:${each.anchor.messageId}`, each.at);
+  }
+  const list = (found: Map<string, string>): Step[] => [...found].map(([at, time]) => ({ at, time }));
+  return {
+    revisions: list(revisions).sort((one, other) => Number(one.at) - Number(other.at)),
+    messages: list(messages),
+  };
+}
+
+/** Return true if changes, the newest first, go back as far as a moment. */
+export function reaches(items: HistoryItem[], at: string): boolean {
+  if (at.startsWith('message:')) return items.some((each) => each.live && `message:${each.anchor?.messageId}` === at);
+  const oldest = items[items.length - 1];
+  return !Number(at) || (oldest !== undefined && oldest.revision <= Number(at));
+}
+
 export interface Place {
   messageId: string;
   swipe: string;

@@ -1,33 +1,38 @@
 /** The past: histories, comparisons, the values of then, and the way back. */
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { setQuery, view } from '../data/address.ts';
 import { read, seg, write } from '../data/api.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Diff } from '../values/editing.tsx';
-import { byRevision, deed, type Group, lineOf } from './history.ts';
+import { byRevision, deed, type Group, lineOf, reaches, stepsOf } from './history.ts';
 import { concerns, type Holder, nameOf, pathOf, readValues } from '../data/holder.ts';
 import { type Json, preview, print } from '../data/json.ts';
 import { Short } from '../values/panes.tsx';
 import type { ChatState, Difference, History, HistoryItem, Restored } from '../data/records.ts';
 import { useResource } from '../data/resource.ts';
 import { mayWrite, say } from '../data/session.ts';
-import { Button, count, Dialog, Empty, Failure, Link, Loading, Time } from '../parts/ui.tsx';
+import { Button, count, Dialog, Empty, exactTime, Failure, Link, Loading, Time } from '../parts/ui.tsx';
 
 const PAGE = 200;
 const CHART = 240;
 const MOST_STEPS = 12;
 
-/** Read a history page by page. */
-function usePages(holder: Holder, key: string | null) {
+/** Read a history page by page, and on until what is asked for is among it. */
+function usePages(
+  holder: Holder,
+  key: string | null,
+  size = PAGE,
+  has: (items: HistoryItem[]) => boolean = () => true,
+) {
   const [pages, setPages] = useState(1);
   const found = useResource(
     `${nameOf(holder)}/history/${key ?? ''}/${pages}`,
     async (signal) => {
       const items: HistoryItem[] = [];
       let next: string | null = null;
-      for (let page = 0; page < pages; page++) {
-        const query = new URLSearchParams({ limit: String(PAGE) });
+      for (let page = 0; page < pages || !has(items); page++) {
+        const query = new URLSearchParams({ limit: String(size) });
         if (key !== null) query.set('key', key);
         if (next !== null) query.set('cursor', next);
         const got: History = await read<History>(`${pathOf(holder)}/history?${query}`, holder.extension, signal);
@@ -330,36 +335,26 @@ export function Differences({ list, holder }: { list: Difference[]; holder: Hold
 }
 
 const WAIT_MS = 150;
+const STEPS = 1000;
 
 /** A slider through the revisions; for a chat also through its messages. */
 export function Slider({ holder }: { holder: Holder }) {
-  const past = useResource(
-    `${nameOf(holder)}/steps`,
-    async (signal) => {
-      const got = await read<History>(`${pathOf(holder)}/history?limit=1000`, holder.extension, signal);
-      const revisions = [...new Set(got.items.map((each) => each.revision))].sort((one, other) => one - other);
-      const messages: string[] = [];
-      for (const each of [...got.items].reverse()) {
-        if (each.anchor && each.live && !messages.includes(each.anchor.messageId)) messages.push(each.anchor.messageId);
-      }
-      return { revisions, messages, whole: got.next === null };
-    },
-    concerns(holder),
-  );
   const { at: asked = '', by = '' } = view.value.query;
-  const steps =
-    by === 'message'
-      ? (past.data?.messages ?? []).map((each) => `message:${each}`)
-      : (past.data?.revisions ?? []).map(String);
-  const found = steps.indexOf(asked);
+  const past = usePages(holder, null, STEPS, (items) => reaches(items, asked));
+  const all = useMemo(() => stepsOf(past.data?.items ?? []), [past.data]);
+  const steps = by === 'message' ? all.messages : all.revisions;
+  const found = steps.findIndex((each) => each.at === asked);
   const position = found < 0 ? steps.length - 1 : found;
-  const at = steps[position] ?? '';
+  const { at, time } = steps[position] ?? { at: '', time: '' };
   const [shown, setShown] = useState(at);
   useEffect(() => {
     const timer = setTimeout(() => setShown(at), WAIT_MS);
     return () => clearTimeout(timer);
   }, [at]);
-  const values = useResource(`${nameOf(holder)}/at/${shown}`, (signal) => readThen(holder, shown, signal));
+  const values = useResource(`${nameOf(holder)}/at/${shown}`, (signal) =>
+    // Until the steps are known there is nothing to ask for.
+    shown ? readThen(holder, shown, signal) : Promise.resolve([]),
+  );
   const [back, setBack] = useState(false);
   if (past.error && !past.data) return <Failure error={past.error} />;
   if (!past.data) return <Loading />;
@@ -367,7 +362,7 @@ export function Slider({ holder }: { holder: Holder }) {
   const label = at.startsWith('message:') ? `message ${at.slice(8)}` : `revision ${at}`;
   return (
     <>
-      {holder.kind === 'chat' && past.data.messages.length > 0 && (
+      {holder.kind === 'chat' && all.messages.length > 0 && (
         <fieldset class="choice">
           <legend class="offscreen">Steps</legend>
           <label>
@@ -387,18 +382,20 @@ export function Slider({ holder }: { holder: Holder }) {
       )}
       <label class="slider">
         <span>
-          The values at <strong>{label}</strong> ({position + 1} of {steps.length}
-          {past.data.whole ? '' : ', the newest'})
+          The values at <strong>{label}</strong>, <Time at={time} exact /> (step {position + 1} of{' '}
+          {past.data.next === null ? '' : 'the newest '}
+          {steps.length})
         </span>
         <input
           type="range"
           min={0}
           max={steps.length - 1}
           value={position}
-          aria-valuetext={label}
-          onInput={(event) => setQuery({ at: steps[Number(event.currentTarget.value)] ?? '' })}
+          aria-valuetext={`${label}, ${exactTime(time)}`}
+          onInput={(event) => setQuery({ at: steps[Number(event.currentTarget.value)]?.at ?? '' })}
         />
       </label>
+      {past.data.next !== null && <Button onClick={past.more}>Show older changes</Button>}
       {!at.startsWith('message:') && mayWrite(holder.extension) && (
         <p class="buttons">
           <Button onClick={() => setBack(true)}>Restore revision {at}…</Button>
