@@ -82,11 +82,14 @@ def test_values_are_exact_and_edited_with_care(inspector: Inspector, tell: Telle
     # Keys that look like numbers keep their place.
     expect(page.locator(".json")).to_contain_text(re.compile("rope.*lamp.*1: b.*0: a", re.S))
 
-    # Text that is not JSON is refused, with the place of the error.
+    # Text that is not JSON is told while it is typed, and refused, with the place of the error.
     inspector.button("Edit").click()
     inspector.type_value('{"rope": 1,\n "lamp": oops}')
-    inspector.button("Save").click()
     inspector.see("Line 2, column 10")
+    inspector.type_value('{"rope":}')
+    inspector.see("Line 1, column 9")
+    inspector.button("Save").click()
+    inspector.see("Line 1, column 9")
     inspector.shot("edit-error-light")
     inspector.type_value(f'{{"rope": {LARGEST}, "half": 1.50}}')
     inspector.button("Save").click()

@@ -10,6 +10,8 @@ import { say, sayFailure } from '../data/session.ts';
 import { Button, Failure, Loading } from '../parts/ui.tsx';
 
 const INDENT = '  ';
+// A text is checked when the person pauses: an error in the middle of a word is none.
+const PAUSE_MS = 400;
 
 interface Draft {
   base: OneValue;
@@ -45,11 +47,15 @@ export function Editing({ holder, name }: { holder: Holder; name: string }) {
   const [theirs, setTheirs] = useState<OneValue | null>(null);
   const [busy, setBusy] = useState(false);
   const editor = useRef<EditorHandle>(null);
+  const typed = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(typed.current), []);
   if (!draft) return null;
 
   const change = (text: string): void => {
     setDraft(holder, name, { base: draft.base, text });
     setProblem('');
+    clearTimeout(typed.current);
+    typed.current = setTimeout(() => check(text, setProblem, null), PAUSE_MS);
   };
   const cancel = (): void => setDraft(holder, name, undefined);
 
