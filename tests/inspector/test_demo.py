@@ -96,3 +96,30 @@ def test_the_whole_past_is_reached_with_its_times(inspector: Inspector, http: ht
     inspector.open(address[address.index("#") :])
     expect(label).to_contain_text(f"revision {oldest['revision']},")
     assert refused == []
+
+
+def test_keys_lead_from_the_search_to_what_is_found(
+    inspector: Inspector, http: httpx.Client
+) -> None:
+    page = inspector.page
+    instance = http.get("/instances").json()[0]
+    names = {each["id"]: each["name"] for each in http.get("/characters").json()}
+    name = names[instance["characterId"]]
+    key = next(iter(http.get(f"/instances/{quote(instance['id'], safe='')}/data").json()))
+    # There is one extension: the search need not be told which.
+    box = page.get_by_label("Search names and values")
+    for press in ("Enter", "ArrowDown"):
+        inspector.open()
+        expect(page.locator(".cards")).to_be_visible()
+        box.fill(key)
+        box.press(press)
+        options = page.get_by_role("option")
+        expect(options.first).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("listbox")).to_be_focused()
+        assert f"/extension/{EXTENSION}/" in page.url
+        page.keyboard.press("ArrowDown")
+        expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    of = f"{instance['id']} of {name} in {instance['chatId']}"
+    expect(options.filter(has_text=of).first).to_be_visible()
+    inspector.shot("demo-search")
+    box.fill("")

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { read, request } from '../data/api.ts';
 import { type Json, Obj, preview, print } from '../data/json.ts';
-import { onChange } from '../data/live.ts';
+import { feedState, onChange } from '../data/live.ts';
 import type { Character, Chat, Instance } from '../data/records.ts';
 import { errorText } from '../data/resource.ts';
 import type { Node } from './tree.ts';
@@ -40,7 +40,8 @@ export function search(extension: string, query: string): () => void {
   searching.value = 'Searching…';
   const timer = setTimeout(async () => {
     try {
-      if (entriesOf !== extension) {
+      // Without a feed nothing tells that the entries are out of date.
+      if (entriesOf !== extension || feedState.value !== 'live') {
         entries = await readEntries(extension);
         entriesOf = extension;
       }
@@ -86,8 +87,16 @@ async function readEntries(extension: string): Promise<Entry[]> {
   for (const each of chats) add('chat', each.chatId, null, each.chatId, 'chat', each.chatId);
   for (const each of characters)
     add('character', each.id, null, each.name || each.id, 'character', `${each.name ?? ''} ${each.id}`);
+  const names = new Map(characters.map((each) => [each.id, each.name || each.id]));
+  const owners = new Map(
+    instances.map(({ id, characterId, chatId }) => {
+      const character = names.get(characterId) ?? characterId;
+      return [id, chatId === null ? `of ${character}` : `of ${character} in ${chatId}`];
+    }),
+  );
   for (const each of instances) {
-    add('instance', each.id, null, each.name || each.id, `of ${each.characterId}`, `${each.name ?? ''} ${each.id}`);
+    const owner = owners.get(each.id) ?? '';
+    add('instance', each.id, null, each.name || each.id, owner, `${each.name ?? ''} ${each.id}`);
   }
   for (const row of values.json as Json[]) {
     if (!(row instanceof Obj)) continue;
@@ -101,7 +110,7 @@ async function readEntries(extension: string): Promise<Entry[]> {
       id,
       key,
       key,
-      `${preview(value, HINT)} · ${id}`,
+      `${preview(value, HINT)} · ${space === 'chat' ? `chat ${id}` : `${id} ${owners.get(id) ?? ''}`}`,
       `${key} ${typeof value === 'string' ? value : print(value)}`,
     );
     const last = made[made.length - 1] as Entry;

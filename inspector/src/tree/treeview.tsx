@@ -2,7 +2,7 @@
 
 import { computed, effect, signal } from '@preact/signals';
 import type { CSSProperties } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { go, setQuery, view } from '../data/address.ts';
 import { childrenOf, extensionNode } from './branches.ts';
 import { onChange } from '../data/live.ts';
@@ -90,7 +90,23 @@ export function Tree() {
   }, []);
 
   const query = view.value.query.q ?? '';
-  useEffect(() => search(view.value.extension, query), [view.value.extension, query]);
+  const extension = searched();
+  useEffect(() => search(extension, query), [extension, query]);
+  // Keys lead from the box to what is found, once the search has ended.
+  const [leaving, setLeaving] = useState(false);
+  const ended = !searching.value;
+  useEffect(() => {
+    if (!leaving || searching.value) return;
+    setLeaving(false);
+    if (!found.value.length) return;
+    document.getElementById('found')?.focus();
+    if (shownAt() < 0) pick(0, query);
+  }, [leaving, ended, query]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (!query || (event.key !== 'ArrowDown' && event.key !== 'Enter')) return;
+    event.preventDefault();
+    setLeaving(true);
+  };
 
   return (
     <>
@@ -106,7 +122,11 @@ export function Tree() {
           autocomplete="off"
           spellcheck={false}
           value={query}
-          onInput={(event) => setQuery({ q: event.currentTarget.value })}
+          onInput={(event) => {
+            setLeaving(false);
+            setQuery({ q: event.currentTarget.value });
+          }}
+          onKeyDown={onKeyDown}
         />
       </search>
       {query ? <Results query={query} /> : <Rows />}
@@ -192,18 +212,30 @@ function isShown(row: Row | undefined): boolean {
   );
 }
 
+/** Return the extension to search in: the one that is shown, or the only one. */
+function searched(): string {
+  const [first, ...others] = extensions.value;
+  return view.value.extension || (first && !others.length ? first.id : '');
+}
+
+/** Return the place of what the pane shows among what was found. */
+function shownAt(): number {
+  return found.value.findIndex((each) => isShown({ node: each } as Row));
+}
+
+function pick(index: number, query: string): void {
+  const each = found.value[Math.max(0, Math.min(found.value.length - 1, index))];
+  if (each?.view) go({ ...each.view, query: { q: query } }, 'replace');
+}
+
 function Results({ query }: { query: string }) {
   const shown = found.value;
-  const at = shown.findIndex((each) => isShown({ node: each } as Row));
-  const pick = (index: number): void => {
-    const each = shown[Math.max(0, Math.min(shown.length - 1, index))];
-    if (each?.view) go({ ...each.view, query: { q: query } }, 'replace');
-  };
+  const at = shownAt();
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE }[event.key];
     if (!step) return;
     event.preventDefault();
-    pick(at < 0 ? 0 : at + step);
+    pick(at < 0 ? 0 : at + step, query);
   };
   const row = (index: number, style: CSSProperties) => {
     const each = shown[index] as Node;
@@ -215,11 +247,13 @@ function Results({ query }: { query: string }) {
         class={`row result kind-${each.kind}`}
         aria-selected={index === at}
         style={style}
-        onClick={() => pick(index)}
+        onClick={() => pick(index, query)}
       >
         <Icon name={each.kind} />
         <span class="label">{each.label}</span>
-        <span class="hint">{each.hint}</span>
+        <span class="hint" title={each.hint}>
+          {each.hint}
+        </span>
       </div>
     );
   };
@@ -227,7 +261,7 @@ function Results({ query }: { query: string }) {
     <>
       <p class="found" role="status">
         {searching.value ||
-          (view.value.extension ? `${shown.length.toLocaleString('en')} found` : 'Choose an extension to search in.')}
+          (searched() ? `${shown.length.toLocaleString('en')} found` : 'Choose an extension to search in.')}
       </p>
       <VirtualList
         class="tree"
@@ -237,6 +271,7 @@ function Results({ query }: { query: string }) {
         active={at}
         onKeyDown={onKeyDown}
         attributes={{
+          id: 'found',
           role: 'listbox',
           'aria-label': 'What was found',
           tabIndex: 0,
